@@ -111,7 +111,7 @@ def test_choices_that_are_none_are_refused(choice, message):
         ([[1, 2], [1, 0]], "must be positive, got 0.0 in row 1, column 1"),
         ([[1, -2]], "got -2.0 in row 0, column 1"),
         ([1, 2], r"`codelengths` must have shape .* got \(2,\)"),
-        (np.ones((2, 2, 2)), "if there are several orders"),
+        (np.ones((2, 2, 2)), "with several orders"),
     ],
 )
 def test_tables_without_logarithms_are_refused(codelengths, message):

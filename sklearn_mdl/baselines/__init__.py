@@ -1,4 +1,4 @@
-"""Other measures of encoders: probes, codes, evidence, ranks and control tasks."""
+"""Other measures of encoders: probes, codes, evidence, RankMe and control tasks."""
 
 from sklearn_mdl.baselines._blockwise import BlockwiseCode
 from sklearn_mdl.baselines._compare import compare_protocols

@@ -25,7 +25,7 @@ Seed = int | RandomState | None
 Part = tuple[ArrayLike, ArrayLike]  # rows and their labels
 
 PRECISIONS = (np.float64, np.float32)  # other dtypes are converted to the first
-SCALED_AT_ONCE = 2**20  # largest number of values in a block
+SCALED_AT_ONCE = 2**20  # a block of rows has about this many values
 
 
 class Labelled(NamedTuple):
@@ -34,11 +34,11 @@ class Labelled(NamedTuple):
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The rows that were passed, converted only if their dtype is not accepted.
+        The rows, in a dtype that the estimator accepts.
     labels : ndarray of shape (n_samples,)
         Class numbers 0, ..., C - 1.
     classes : ndarray of shape (n_classes,)
-        The distinct labels, as given.
+        The distinct labels, in ascending order.
     """
 
     X: Array
@@ -73,17 +73,17 @@ class LabelledEstimator(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range or rows are not finite numbers. Also if
-            labels are not classes, if they have a single class, or if no fit is
-            possible.
+            If a parameter is invalid or rows are not finite numbers. Also if labels are
+            not classes, if there is a single class, or if training diverges.
         TypeError
-            If the parameter ``estimator`` is of the wrong kind.
+            If the ``estimator`` of a block-wise code is not a classifier with ``fit``
+            and ``predict_proba``.
 
         Warns
         -----
         UserWarning
-            If the last fit or prediction of ``estimator`` failed. Predictions then come
-            from an earlier fit or the class frequencies.
+            If the ``estimator`` of a block-wise code failed in its last fit or
+            prediction. Labels are then coded with an earlier fit or class frequencies.
         """
         self._validate_params()
         before = dict(vars(self))
@@ -126,7 +126,7 @@ def checked_pair(
 
 
 def scaler_of(X: Array) -> StandardScaler:
-    """Return a scaler fitted to rows (n, d), in float64."""
+    """Return a scaler that is fitted to rows (n, d) in float64."""
     scaler = StandardScaler()
     for rows in _blocks(X):
         scaler.partial_fit(X[rows].astype(np.float64))

@@ -68,7 +68,7 @@ class BlockwiseCode(LabelledEstimator):
     codelength_ : float
         Codelength of all labels, in nats.
     codelengths_ : ndarray of shape (n_samples,)
-        Codelength of each example in nats, in the order of ``order_``.
+        Codelength of each example in nats, in the order of coding.
     block_ends_ : ndarray of shape (n_blocks,)
         Number of rows up to the end of each block.
     block_codelengths_ : ndarray of shape (n_blocks,)
@@ -78,9 +78,9 @@ class BlockwiseCode(LabelledEstimator):
     compression_ : float
         ``uniform_codelength_ / codelength_``, also reported by Voita and Titov.
     order_ : ndarray of shape (n_samples,)
-        Order in which the labels were coded.
+        Indices of the rows, in the order in which their labels were coded.
     notes_ : list of str
-        Distinct exceptions and warnings of the estimator.
+        Distinct exceptions and warnings of the estimator, at most 20.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
 
@@ -91,7 +91,7 @@ class BlockwiseCode(LabelledEstimator):
     estimate is mixed into all probabilities with weight ``1 / (n + 2)``, as in
     :class:`~sklearn_mdl.RefitReadout`. If blocks double, mixing costs at most about a
     nat per block. If a fit fails, as many classifiers do on a single class, the
-    previous fit is used instead. If there is no previous fit, or if it gives no
+    previous fit is used instead. If there is no previous fit, or if a fit gives no
     probabilities, predictions are class frequencies.
 
     References

@@ -45,14 +45,14 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher
 Served = tuple[tuple[str, ...], BaseEstimator | None]
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 
-GOOD_ENOUGH = 0.5  # target loss relative to the entropy of the labels
+GOOD_ENOUGH = 0.5  # target loss relative to the entropy of the train labels
 REFERENCES = {"random": "(random encoder)", "shuffled": "(shuffled labels)"}
 TYPES_PER_CLASS = 10  # largest number of clusters per class in a control task
-ROWS_PER_TYPE = 10  # smallest mean number of rows per cluster
+ROWS_PER_TYPE = 10  # smallest mean number of rows per cluster, from 20 rows on
 
 
 class Encoded(NamedTuple):
-    """Features of an encoder, or the reason why there are none, and the time taken."""
+    """Features of an encoder, or why there are none, and the seconds of encoding."""
 
     X: Array | None
     reason: str = ""
@@ -69,7 +69,7 @@ class Study(NamedTuple):
     ----------
     name : str
     data : array-like or None
-        Rows before encoding.
+        Rows before encoding, or None if all features were given.
     features : dict of str to Encoded
         Features keyed by encoder, with the references last.
     n_classes : int
@@ -128,7 +128,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` with
         ``encoders=None``.
     y : array-like of shape (n_samples,), default=None
-        Labels, or None if X is a mapping.
+        Labels. Pass None if X is a mapping.
     protocols : sequence of str or mapping of str to estimator, default=None
         If None, use all of the following:
 
@@ -140,8 +140,9 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         * "logme": :func:`~sklearn_mdl.baselines.log_evidence`
         * "rankme": :func:`~sklearn_mdl.baselines.rank_me`, which uses no labels
         * "vinfo": :func:`~sklearn_mdl.baselines.usable_information` of linear models
-        * "permutation": nats saved by kernels relative to the mean of 20 permutations
-          of the labels (:meth:`~sklearn_mdl.MDLReadoutSwitcher.permutation_test`)
+        * "permutation": mean codelength of 20 permutations of the labels minus the
+          codelength of the labels, both under kernel readouts
+          (:meth:`~sklearn_mdl.MDLReadoutSwitcher.permutation_test`)
         * "blockwise": :class:`~sklearn_mdl.baselines.BlockwiseCode`
         * "variational": :class:`~sklearn_mdl.baselines.VariationalCode`
         * "sdl", "esc": :func:`~sklearn_mdl.metrics.surplus_description_length` and
@@ -157,22 +158,23 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         classifiers, to report their accuracies.
     types : array-like of shape (n_samples,), or mapping, default=None
         Types of the rows for control tasks. For several datasets pass ``{name:
-        types}``. If None, clusters of X are used.
+        types}``. If None, rows of X are clustered, if they hold finite numbers.
     references : sequence of {"random", "shuffled"}, default=()
         Additional rows of the table, for comparison. "random" is a
         :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.
-        "shuffled" permutes the rows of the first encoder's features, so that they carry
-        no information about labels.
+        "shuffled" permutes the rows of the first encoder's features, so that the
+        features carry no information about labels.
     test_size : float, default=0.2
         Share of the rows on which accuracy is measured.
     epsilon : float, default=None
-        Target loss, in nats per label. If None, half the entropy of the labels is used.
+        Target loss of "sdl" and "esc", in nats per label. If None, half the entropy of
+        the train labels is used.
     results : path-like, default=None
         A directory in which features of transformers are cached as float32, as in
         :class:`~sklearn_mdl.RepresentationScorer`.
     random_state : int, RandomState instance or None, default=0
-        Seed of the split, the references, and every estimator whose ``random_state`` is
-        None.
+        Seed of the split, the references, the control tasks, and every estimator whose
+        ``random_state`` is None, except that of "vinfo".
     n_jobs : int, default=None
         Number of measurements to run in parallel processes. Parallel processes increase
         the measured wall times. If there are several GPUs, each process uses one.
@@ -187,8 +189,8 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     Raises
     ------
     ValueError
-        If data, protocols or settings are invalid. Exceptions of a protocol or of an
-        encoder are stored in ``reasons`` instead.
+        If data, protocols or settings are invalid. Exceptions that are raised while
+        encoding or measuring are stored in ``reasons`` instead.
     TypeError
         If encoders, datasets, types or protocols are of the wrong type.
 
@@ -243,7 +245,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
 
 
 def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Served]:
-    """Yield estimators, with switchers whose readouts are the same for all encoders."""
+    """Yield the estimators, and give switchers the same readouts for all encoders."""
     widths = [e.X.shape[1] for e in study.features.values() if e.X is not None]
     for served, estimator in estimators:
         if widths and isinstance(estimator, MDLReadoutSwitcher):
@@ -280,7 +282,7 @@ def _types_by_name(types: object, datasets: Datasets) -> Mapping[str, object]:
 def _encode_all(
     datasets: Datasets, encoders: object, cache: FeatureCache | None
 ) -> dict[str, Gathered]:
-    """Run the encoders over all datasets, as in a ranking."""
+    """Return the rows, labels and features of every dataset."""
     if encoders is None:
         return {
             name: (None, labels, {e: _encoded(X) for e, X in features.items()})
@@ -348,7 +350,7 @@ def _split(
     epsilon: float | None,
     seed: int,
 ) -> Study:
-    """Return a study with random train rows, which are the same for every encoder."""
+    """Return a study whose random train rows are the same for every encoder."""
     data, y, features = gathered
     order = np.random.default_rng(seed).permutation(len(y))
     n_train = max(0, len(y) - int(np.ceil(test_size * len(y))))
@@ -380,7 +382,7 @@ def _table_of(data: object) -> Array | None:
 
 
 def _clusters(study: Study, seed: int) -> Array | None:
-    """Return types for control tasks, or None if the data are not numbers."""
+    """Return types for control tasks, or None if the data are not finite numbers."""
     table = _table_of(study.data)
     if table is None:
         return None
@@ -392,7 +394,7 @@ def _reference(reference: str, study: Study, seed: int) -> Encoded:
     usable = [e.X for e in study.features.values() if e.X is not None]
     if not usable:
         return Encoded(None, "no encoder has features")
-    if reference == "shuffled":  # permute the rows, but not the labels
+    if reference == "shuffled":
         places = np.random.default_rng(seed).permutation(len(study.split.y))
         return Encoded(usable[0][places])
     table = _table_of(study.data)

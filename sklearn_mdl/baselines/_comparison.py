@@ -40,18 +40,20 @@ class ProtocolComparison:
     Attributes
     ----------
     dataset_names, encoder_names : tuple of str
-        References are listed after the encoders. They have values but no ranks.
+        The names of references follow those of encoders. References have values, but no
+        ranks. A single dataset, passed as X and y, has an empty name.
     protocols : tuple of Protocol
         Each has a ``name``, ``title``, ``unit`` and ``greater_is_better``.
     values : ndarray of shape (n_datasets, n_encoders, n_protocols)
         NaN where a protocol could not be computed.
     is_bound : ndarray of shape (n_datasets, n_encoders, n_protocols), bool
         True where a value is only a lower bound, because losses do not reach the
-        target.
+        target loss.
     seconds : ndarray of shape (n_datasets, n_encoders, n_protocols)
-        Wall time. Protocols that share a run have the time of that run.
+        Wall time, or NaN if nothing was measured. Protocols that share a run all have
+        the time of this run.
     encoding_seconds : ndarray of shape (n_datasets, n_encoders)
-        Wall time of encoding, or 0 for precomputed features.
+        Wall time of encoding, or 0 for features that were passed.
     reasons : dict of (dataset, encoder, protocol) to str
         Why a value is missing.
     notes : dict of (dataset, encoder, protocol) to list of str
@@ -63,7 +65,7 @@ class ProtocolComparison:
         Target loss for surplus description length and sample complexity on each
         dataset, in nats per label.
     n_references : int
-        Number of references among the rows.
+        Number of references, the last names in ``encoder_names``.
     """
 
     dataset_names: tuple[str, ...]
@@ -92,7 +94,7 @@ class ProtocolComparison:
         ranks = np.full(self.values.shape, np.nan)
         ranked = slice(len(self.encoder_names) - self.n_references)
         signs = [-1 if p.greater_is_better else 1 for p in self.protocols]
-        # Without a value for some encoder, all ranks become NaN.
+        # If any value is NaN, rankdata returns only NaN.
         ranks[:, ranked] = rankdata(signs * self.values[:, ranked], axis=1)
         return ranks
 
@@ -117,7 +119,7 @@ class ProtocolComparison:
 
     @property
     def heldout_accuracies(self) -> dict[str, dict[tuple[str, str], float]]:
-        """Held-out accuracies, keyed by protocol and then by (dataset, encoder)."""
+        """Accuracies on test rows, keyed by protocol and then by (dataset, encoder)."""
         cells = list(product(self.dataset_names, self.encoder_names))
         return {
             name: dict(zip(cells, self.values[..., p].ravel().tolist(), strict=True))
@@ -126,7 +128,7 @@ class ProtocolComparison:
         }
 
     def summary(self) -> str:
-        """Return values, ranks, wall times and reasons for missing values, as text."""
+        """Return values, ranks, wall times and reasons for missing values as text."""
         n_datasets = len(self.dataset_names)
         blocks = [self._legend(), *map(self._text_of, range(n_datasets))]
         if n_datasets > 1:
@@ -160,19 +162,24 @@ class ProtocolComparison:
         Raises
         ------
         ValueError
-            If `dataset` is unknown, or None although there are several datasets.
+            If `dataset` is unknown, or if it is None and there are several datasets.
         ImportError
             If pandas is not installed.
         """
         return self._frame(self._value_columns(self._dataset(dataset)))
 
     def seconds_frame(self, dataset: str | None = None) -> DataFrame:
-        """Return wall times of one dataset in seconds, laid out as in :meth:`frame`.
+        """Return wall times of one dataset in seconds as a pandas DataFrame.
 
         Parameters
         ----------
         dataset : str, default=None
             Name of the dataset. You can leave it out if there is only one.
+
+        Returns
+        -------
+        frame : DataFrame
+            One row per encoder, with a column "encoding" and one for each protocol.
         """
         return self._frame(self._time_columns(self._dataset(dataset)))
 
@@ -183,9 +190,9 @@ class ProtocolComparison:
         -------
         frame : DataFrame
             One row per encoder. Each protocol has the average rank in column NAME and
-            the place in "NAME #". Accuracies also have a mean over datasets in "NAME
-            mean". This mean may order encoders differently, since accuracies of
-            different tasks are not comparable.
+            the place in "NAME #". Protocols that measure accuracies also have the mean
+            over datasets in "NAME mean". This mean may order encoders differently than
+            the average rank, since accuracies of different tasks are not comparable.
         """
         return self._frame(self._average_columns())
 
@@ -278,15 +285,15 @@ class Column(NamedTuple):
 def best_first(ranks: Floats) -> list[int]:
     """Return indices of encoders, sorted by ranks (n_encoders, n_protocols).
 
-    Encoders are sorted by the first protocol, then by the second. Encoders without a
-    rank are last.
+    Ties under a protocol are broken by the next protocol. Encoders without a rank under
+    the first protocol are last.
     """
     order: list[int] = np.lexsort(ranks.T[::-1]).tolist()
     return order
 
 
 def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:
-    """Return a value with the decimals of its unit, and mark a lower bound."""
+    """Return a value as text, with the decimals of its unit and a mark if a bound."""
     bound = ">= " if comparison.is_bound[d, e, p] else ""
     digits = DIGITS.get(comparison.protocols[p].unit, 0)
     return bound + number(comparison.values[d, e, p], f".{digits}f")

@@ -1,9 +1,9 @@
 """Control tasks and selectivity, which show how much a probe memorises.
 
-A control task assigns a random label to every *type* of rows. Only a probe that
-memorises types can predict these labels. Selectivity is the accuracy on a task minus
-the accuracy on a control task (Hewitt and Liang, 2019). The random encoder is a control
-for trained encoders.
+A control task assigns a random label to every *type* of row. Only a probe that
+memorises types can predict these labels better than chance. Selectivity is the accuracy
+on a task minus the accuracy on a control task (Hewitt and Liang, 2019). The random
+encoder is a control for trained encoders.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def control_labels(
     types : array-like of shape (n_samples,)
         Types of the rows, such as words, identities or clusters
         (:func:`cluster_types`). They must not depend on the features under test. If
-        every row has its own type, no probe can predict the control labels of new rows.
+        every row has its own type, no probe predicts the control labels of new rows
+        better than chance.
     y : array-like of shape (n_samples,)
         Labels of the task.
     random_state : int, RandomState instance or None, default=None
@@ -65,7 +66,7 @@ def control_labels(
     Raises
     ------
     ValueError
-        If the lengths differ.
+        If `types` or `y` is not one-dimensional, or if their lengths differ.
 
     References
     ----------
@@ -128,15 +129,15 @@ def selectivity(
     Parameters
     ----------
     probe : classifier
-        The probe, which is copied and fitted once for each task. A
-        :class:`~sklearn_mdl.KernelReadout` learns all control tasks with a single
-        factorisation.
+        The probe, which is copied and fitted once for each task. For all control tasks
+        together, a :class:`~sklearn_mdl.KernelReadout` needs only a single
+        factorisation, unless it whitens within classes.
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     types : (array-like, array-like)
         Types of the train and test rows (see :func:`control_labels`).
     n_controls : int, default=1
-        Number of control tasks, each with different labels for the types.
+        Number of control tasks. Each draws the labels of the types independently.
     random_state : int, RandomState instance or None, default=None
         Seed of the control labels. The probe has its own ``random_state``.
 
@@ -147,7 +148,7 @@ def selectivity(
     Raises
     ------
     ValueError
-        If lengths differ, or if `n_controls` is not positive.
+        If lengths differ, or if `n_controls` is not a positive integer.
 
     References
     ----------
@@ -198,10 +199,10 @@ def selectivity(
 class RandomEncoder(TransformerMixin, BaseEstimator):
     """A reference encoder: one layer of rectified units with random weights.
 
-    Features are standardised, multiplied by a Gaussian matrix and rectified. A trained
-    encoder should give a shorter code than a random one of the same width. For your own
-    network, a better reference is the same network before training, for example
-    ``TimmEncoder(..., pretrained=False)``.
+    Features are standardised and multiplied by a Gaussian matrix. Random biases are
+    added, and the sums are rectified. A trained encoder should give a shorter code than
+    a random encoder of the same width. For your own network, a better reference is the
+    same network before training, for example ``TimmEncoder(..., pretrained=False)``.
 
     Parameters
     ----------
@@ -234,7 +235,7 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
     }
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Draw the weights.
+        """Draw the weights and biases, and learn the scales of the features.
 
         Parameters
         ----------

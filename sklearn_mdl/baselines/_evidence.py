@@ -12,8 +12,8 @@ projections on its left singular vectors, and ``l = alpha / beta``. Then
         + \frac{\|y\|^2 - \|z\|^2}{l} \Bigr), \qquad v = 1 / \alpha .
 
 For a given ``l``, the best ``v`` is the expression in large brackets divided by ``n``.
-The best ``l`` is found on a grid and then refined. Unlike the article's fixed-point
-iteration, this search cannot stop before the optimum.
+The best ``l`` is found on a grid and then refined. This search replaces the article's
+fixed-point iteration, which may stop before the optimum.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from sklearn_mdl.baselines._base import Floats, checked_pair
 ALL_ZERO = "X must not be all zero, but is; pass encoder.transform(X)"
 ROUNDING = 1e-7  # the RankMe article's constant for float32
 
-# Logs of the ratio ``l``, relative to the largest squared singular value. Outside these
-# bounds the evidence of a finite sample hardly changes.
+# Logs of the ratio ``l`` to try, relative to the largest squared singular value.
 GRID = np.linspace(np.log(1e-10), np.log(1e6), 60)
 
 
@@ -50,7 +49,7 @@ class LogEvidence(NamedTuple):
     by_class : ndarray of shape (n_classes,)
         Log evidence per example of each class.
     alphas, betas : ndarray of shape (n_classes,)
-        The precisions of the weights and of the noise at the maximum.
+        Precisions of the weights and of the noise that maximise the evidence.
     """
 
     value: float
@@ -64,7 +63,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
 
     This takes a single singular value decomposition and no training. As in the article,
     features are neither centred nor scaled, although the result depends on both.
-    Multiplying all features by the same factor does not change the result.
+    Multiplying all features by the same factor does not change the evidence.
 
     Parameters
     ----------
@@ -78,9 +77,10 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     Raises
     ------
     ValueError
-        If there is a single class, or if rows are not finite or all zero. Also if the
-        features have fewer dimensions than there are examples and reproduce the labels
-        without error, because the evidence is then infinite.
+        If labels are not classes or have a single class, or if rows are not finite or
+        all zero. Also if a linear combination of features reproduces the labels of a
+        class exactly, although the rank of X is below the number of examples. The
+        evidence is then infinite.
 
     References
     ----------
@@ -128,7 +128,7 @@ def _maximum(
     if rank < n and rest <= 1e-12 * total:
         raise ValueError(
             f"Features must not reproduce labels exactly, but {rank} dimensions do, so "
-            "the evidence has no maximum; leave out columns that contain labels"
+            "the evidence has no maximum; add rows, or leave out columns with labels"
         )
 
     def variance(ratio: float) -> float:
@@ -151,11 +151,12 @@ def _maximum(
 
 
 def rank_me(X: ArrayLike) -> float:
-    """Return the effective rank, the exponential of the entropy of singular values.
+    """Return RankMe, the effective rank of features.
 
     Let ``s_k`` be the singular values of the features, neither centred nor scaled, and
     ``p_k = s_k / sum_j s_j + 1e-7`` their shares. The rank is ``exp(-sum_k p_k log
-    p_k)``. Up to rounding, it lies between 1 and the smaller dimension of X.
+    p_k)``. Apart from the effect of 1e-7, it lies between 1 and the smaller dimension
+    of X.
 
     Parameters
     ----------
@@ -169,7 +170,7 @@ def rank_me(X: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If features are not finite numbers, or all zero.
+        If features are not finite numbers or are all zero.
 
     References
     ----------

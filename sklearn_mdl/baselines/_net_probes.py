@@ -53,9 +53,6 @@ Values = float | Sequence[float]
 class LinearProbe(Probe):
     """Softmax classifier with settings chosen on held-out rows ("linear evaluation").
 
-    The protocol of linear evaluation reports the accuracy of this classifier on test
-    rows.
-
     Parameters
     ----------
     lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
@@ -74,8 +71,8 @@ class LinearProbe(Probe):
         Largest number of rows in a minibatch.
     max_steps : int, default=1000
         Largest number of optimiser steps. Weights are evaluated on the held-out rows
-        after all steps, half of them, a quarter and so on. So the number of steps is
-        also chosen on these rows.
+        after all steps, half of them, a quarter and so on, down to at least 8. So the
+        number of steps is also chosen on these rows.
     validation_fraction : float, default=0.1
         Share of the rows that is held out, at random, to compare settings.
     scaling : {"standard"} or None, default="standard"
@@ -84,14 +81,15 @@ class LinearProbe(Probe):
         Torch device, to which features are moved. "auto" uses a GPU if one is
         available.
     random_state : int, RandomState instance or None, default=None
-        Seed of the held-out rows, initial weights and minibatches.
+        Seed of the choice of held-out rows, of initial weights and of minibatches.
 
     Attributes
     ----------
     best_params_ : dict
         The setting with the lowest mean log-loss on the held-out rows, and ``n_steps``.
     settings_ : list of dict, n_settings
-        All settings that were tried.
+        All combinations of `lr`, `weight_decay`, `ema_step_size` and hidden layers that
+        were tried.
     steps_ : ndarray of shape (n_checkpoints,)
         Numbers of steps after which settings were evaluated.
     validation_scores_ : ndarray of shape (n_settings, n_checkpoints)
@@ -197,7 +195,7 @@ class LinearProbe(Probe):
 
         Readouts of one shape are trained as stacks with the same minibatches, so the
         results of a readout do not depend on the others. Shapes are trained in turn, so
-        only stacks of one shape are in memory.
+        only stacks of one shape are in memory at a time.
 
         Raises
         ------
@@ -221,22 +219,22 @@ class LinearProbe(Probe):
                     self.best_params_ = {**best, "n_steps": int(steps[i])}
         if net is None:
             raise ValueError(
-                "At least one setting must converge, but all diverged; pass lr=1e-5, "
-                "or scale the features with StandardScaler"
+                "At least one setting must converge, but all diverged; pass lr=1e-5 "
+                "and scaling='standard'"
             )
         self.steps_ = np.array(steps)
         self.validation_losses_, self.validation_scores_ = losses, scores
         return net
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings, and the NumPy arrays from which to rebuild the net."""
+        """Return the state, with the net replaced by its NumPy arrays."""
         state: dict[str, Any] = dict(super().__getstate__())
         if "_net" in state:
             state["_net"] = state["_net"].arrays()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Rebuild the net."""
+        """Restore the state, and rebuild the net from its arrays."""
         if "_net" in state:
             state = {**state, "_net": StackedMLP.of_arrays(state["_net"])}
         super().__setstate__(state)
@@ -275,7 +273,8 @@ class MLPProbe(LinearProbe):
     Parameters
     ----------
     hidden_layer_sizes : sequence of tuple of int, default=((512,), ..., 7 * (512,))
-        Widths of hidden layers to try. A single tuple describes a single net.
+        Widths of the hidden layers of each network to try. You can also pass a single
+        tuple, or an int for a single hidden layer.
     lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
     weight_decay : float or sequence of float, default=(0, 1e-6, 1e-4, 1e-2)
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
@@ -287,7 +286,7 @@ class MLPProbe(LinearProbe):
     scaling : {"standard"} or None, default="standard"
     device : str, default="auto"
     random_state : int, RandomState instance or None, default=None
-        `lr` and all later parameters are as for :class:`LinearProbe`.
+        `lr` and all later parameters are as in :class:`LinearProbe`.
 
     Attributes
     ----------
@@ -318,8 +317,8 @@ class MLPProbe(LinearProbe):
 
 
 NetReadout = LinearReadout | MLPReadout
-EVALUATED_AT_ONCE = 2**23  # largest number of outputs of a layer
-FEWEST_STEPS = 8  # smallest number of steps after which to evaluate weights
+EVALUATED_AT_ONCE = 2**23  # largest number of outputs of a layer, over all members
+FEWEST_STEPS = 8  # weights are not evaluated earlier, unless training is shorter
 
 
 class Rows(NamedTuple):
@@ -330,7 +329,7 @@ class Rows(NamedTuple):
 
 
 def checkpoints(max_steps: int) -> list[int]:
-    """Return numbers of steps after which to evaluate: all, half of all and so on."""
+    """Return increasing numbers of steps: ..., a quarter, a half and all steps."""
     steps = [max_steps]
     while steps[-1] // 2 >= FEWEST_STEPS:
         steps.append(steps[-1] // 2)
@@ -371,7 +370,10 @@ def _minibatches(n_rows: int, batch_size: int, seed: int) -> Iterator[Integers]:
 
 
 def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
-    """Return mean log-losses and accuracies (K,), or infinity and NaN if diverged."""
+    """Return the mean log-loss and accuracy of each member, (K,) each.
+
+    Members that diverged have an infinite loss and an accuracy of NaN.
+    """
     n_members = len(stack.columns)
     step = _rows_at_once(stack.net.module_, n_members)
     loss = torch.zeros(n_members, dtype=torch.float64)
@@ -387,13 +389,13 @@ def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
 
 
 def _rows_at_once(net: StackedMLP, n_members: int) -> int:
-    """Return how many rows to evaluate together, given the widest layer."""
+    """Return how many rows to evaluate together, which the widest layer limits."""
     widest = max(weight.shape[1] for weight, _ in net.pairs)
     return max(1, EVALUATED_AT_ONCE // (n_members * widest))
 
 
 def _member(stack: ReadoutStack, member: int) -> StackedMLP:
-    """Return a copy of the weights, averaged or not, with which a member predicts."""
+    """Return a copy of the network, with averaged weights if the member averages."""
     modules: list[StackedMLP] = [stack.net.module_, *stack.averages.copies]
     nets = [(module, i) for module in modules for i in range(module.n_members)]
     module, i = nets[int(stack.averages.places[member])]

@@ -52,12 +52,12 @@ class Probe(ClassifierMixin, LabelledEstimator):
         return self._validated(X, reset=False)[0]
 
     def _split(self, n_rows: int) -> tuple[Array, Array, int]:
-        """Return random training rows, the remaining rows for validation, and a seed.
+        """Return random indices of training and validation rows, and a seed.
 
         Raises
         ------
         ValueError
-            If either part would be empty.
+            If no training rows would be left.
         """
         rng = check_random_state(self.random_state)
         n_held_out = int(np.ceil(self.validation_fraction * n_rows))
@@ -85,21 +85,21 @@ class KNeighborsProbe(Probe):
     temperature : float, default=0.07
         Smaller values give the nearest neighbours more weight.
     validation_fraction : float, default=0.1
-        Share of the rows, drawn at random, on which numbers of neighbours are compared.
+        Share of the rows to hold out, at random, to compare numbers of neighbours.
     random_state : int, RandomState instance or None, default=None
         Seed of the held-out rows.
 
     Attributes
     ----------
     best_params_ : dict
-        The number of neighbours with the highest accuracy, or the smallest of these
-        numbers if there is a tie.
+        The ``n_neighbors`` with the highest accuracy on the held-out rows. Of tied
+        numbers, the smallest is chosen.
     settings_ : list of dict, n_settings
-        All numbers tried, in ascending order.
+        All numbers of neighbours that were tried, in ascending order.
     validation_scores_ : ndarray of shape (n_settings,)
         Accuracy on the held-out rows.
     estimator_ : KNeighborsClassifier
-        Fitted on all rows.
+        Fitted on all rows, with labels 0, ..., C - 1.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
 

@@ -32,7 +32,7 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher
 ACCURACY, EVIDENCE, NATS = "accuracy", "nats per example", "nats"
 LABELS, DIMENSIONS = "labels", "dimensions"
 Rows = tuple[Array, Array]  # rows and their labels
-OF_LOSSES = ("mdl", "sdl", "esc", "edl", "epiplexity")  # computed from one run
+OF_LOSSES = ("mdl", "sdl", "esc", "edl", "epiplexity")  # of the same run
 OF_MDL = dict.fromkeys(OF_LOSSES[1:], "mdl")
 N_PERMUTATIONS = 20
 
@@ -103,7 +103,7 @@ class Split(NamedTuple):
     types : ndarray of shape (n_samples,) or None
         Types for control tasks.
     order : ndarray of shape (n_samples,)
-        A permutation of the rows. The first ``n_train`` are the train rows.
+        A permutation of the row indices. The first ``n_train`` are train rows.
     n_train : int
     epsilon : float
         Target loss, in nats per label.
@@ -135,7 +135,7 @@ class Measurement(NamedTuple):
         Features of the encoder.
     split : Split
     order : None
-        Unused, but required because `Failure` has the same field.
+        Always None. A `Failure` of this measurement copies it.
     """
 
     dataset: str
@@ -148,7 +148,7 @@ class Measurement(NamedTuple):
 
     @property
     def device(self) -> str:
-        """The device requested by the estimator."""
+        """The estimator's ``device``, or "cpu" if it has none."""
         return str(getattr(self.estimator, "device", "cpu"))
 
 
@@ -178,13 +178,13 @@ def list_estimators(
 ) -> list[tuple[tuple[str, ...], BaseEstimator | None]]:
     """Group the protocols that share a computation, each group with its estimator.
 
-    The run of "mdl" also serves "sdl", "esc", "edl" and "epiplexity", unless these have
-    their own estimators. "selectivity" uses the linear probe.
+    Unless they have their own estimators, "sdl", "esc", "edl" and "epiplexity" use the
+    run of "mdl", and "selectivity" uses the estimator of "linear".
 
     Raises
     ------
     ValueError
-        If a name is unknown and has no classifier.
+        If there are no protocols, or if a name is unknown and has no estimator.
     TypeError
         If the value of a name is not an estimator. Also if a protocol needs a switcher
         ("mdl", "permutation", "edl" and "epiplexity") and gets another estimator.
@@ -207,12 +207,12 @@ def list_estimators(
 
 def _check_protocol(name: object, estimator: object) -> None:
     if not isinstance(name, str) or (name not in PROTOCOLS and estimator is None):
-        cure = f"for accuracy, pass {{{name!r}: LogisticRegression()}}"
+        cure = f"for accuracy, pass {{{str(name)!r}: LogisticRegression()}}"
         raise invalid("protocols", f"among {sorted(PROTOCOLS)}", name, cure)
     can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not can_fit:
         raise TypeError(
-            f"{name!r} needs an estimator, got {estimator!r}; pass LogisticRegression()"
+            f"{name!r} needs an estimator, got {estimator!r}; pass an instance"
         )
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
@@ -223,13 +223,13 @@ def _check_protocol(name: object, estimator: object) -> None:
 
 
 def measure(task: Measurement, device: str | None = None) -> Measured:
-    """Measure the protocols of a task, or find out why they fail.
+    """Measure the protocols of a task, or record why they fail.
 
     Parameters
     ----------
     task : Measurement
     device : str or None
-        Overrides the estimator's device.
+        Overrides the estimator's device unless None.
     """
     estimator, split = task.estimator, task.split
     if device is not None and estimator is not None:
@@ -268,7 +268,7 @@ def _value(
     if name == "selectivity":
         if split.types is None:
             raise ValueError(
-                "Control tasks need types or finite X, got neither; pass types=..."
+                "Control tasks need types or finite X, got neither; pass types of rows"
             )
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value
@@ -305,7 +305,7 @@ def _of_losses(
 
 
 def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
-    """Return the mean loss of a fitted switcher on test rows of known classes."""
+    """Return a fitted switcher's mean loss on test rows whose classes it knows."""
     X, y = test
     known = np.isin(y, switcher.classes_)
     if not known.all():

@@ -1,4 +1,4 @@
-"""Codelengths and losses of classifiers fitted from scratch on parts of the data.
+"""Log-losses of classifiers that are fitted from scratch on parts of the data.
 
 Probabilities are mixed with class frequencies as in
 :class:`~sklearn_mdl.RefitReadout`, so no label has probability zero.
@@ -38,7 +38,7 @@ LOG_SCALES = (-4.0, 4.0)  # bounds on the log of the factor for log-probabilitie
 
 
 def check_classifier(estimator: object, caller: str) -> None:
-    """Raise TypeError unless an estimator has ``fit`` and ``predict_proba``."""
+    """Raise TypeError unless given an instance with ``fit`` and ``predict_proba``."""
     has_all = all(hasattr(estimator, name) for name in ("fit", "predict_proba"))
     if isinstance(estimator, type) or not has_all:
         raise TypeError(
@@ -51,7 +51,7 @@ def check_classifier(estimator: object, caller: str) -> None:
 class Refits:
     """Classifier that is refitted from scratch and predicts with its last valid fit.
 
-    Before the first fit, it predicts class frequencies.
+    Before the first valid fit, it predicts class frequencies.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Refits:
         modified.
     n_classes : int
     seed : int
-        Replaces the estimator's ``random_state`` if that is None.
+        Seed of the estimator if its ``random_state`` is None.
     standardise : bool, default=True
         Standardise features with the rows of each fit.
     calibrate : bool, default=False
@@ -70,7 +70,7 @@ class Refits:
     Attributes
     ----------
     notes : Notes
-        Exceptions and warnings of the estimator.
+        Distinct exceptions and warnings of the estimator.
     failure : str
         Exception of the last fit or of a later prediction, or empty if there is none.
     """
@@ -121,7 +121,7 @@ class Refits:
 
     @contextmanager
     def _isolated(self) -> Iterator[None]:
-        """Record warnings, and restore torch's random generators."""
+        """Record warnings, and restore torch's random generators after a net."""
         collected = readouts.collected(self.notes, int(self.counts.sum()))
         with collected, readouts.net_draws(self.is_net, self.seed):
             yield
@@ -148,8 +148,8 @@ class Refits:
         """Warn if the last fit or prediction raised."""
         if self.failure:
             warn_caller(
-                f"The last fit of {self.estimator!r} failed ({self.failure}), so an "
-                "earlier fit or class frequencies were used; debug estimator.fit(X, y)"
+                f"{self.estimator!r} failed ({self.failure}), so an earlier fit or "
+                "class frequencies were used; debug its fit and predict_proba"
             )
 
     def _proba(self, X: Array) -> Floats:
@@ -216,8 +216,8 @@ def subsampled_losses(
 
     :func:`~sklearn_mdl.metrics.surplus_description_length` and
     :func:`~sklearn_mdl.metrics.sample_complexity` take the ``losses`` and ``sizes`` of
-    this curve. The ``codelengths_`` of a switcher are such a curve, without further
-    fits. This function takes any classifier, but fits it for every size and repeat.
+    this curve. For a switcher, pass its ``codelengths_`` to these functions instead,
+    which takes no further fits.
 
     Parameters
     ----------
@@ -229,8 +229,8 @@ def subsampled_losses(
         Features of shape (n, d) and labels of shape (n,). Subsamples are drawn from the
         train part without replacement, and are nested within a repeat.
     sizes : array-like of int of shape (M,), default=None
-        Increasing sizes. If None, use 12 sizes in geometric progression, from 1 to
-        all train rows.
+        Increasing sizes. If None, use at most 12 sizes in geometric progression, from 1
+        to the number of train rows.
     n_repeats : int, default=5
         Number of times to draw the subsamples.
     random_state : int, RandomState instance or None, default=None
@@ -244,14 +244,15 @@ def subsampled_losses(
     TypeError
         If the estimator has no ``fit`` or no ``predict_proba``.
     ValueError
-        If sizes do not increase from 1 to at most the number of train rows, if
-        `n_repeats` is below 1, or if the parts have features of different widths.
+        If sizes are not increasing integers between 1 and the number of train rows, if
+        `n_repeats` is below 1, or if train and test rows have different widths. Also if
+        rows are not finite numbers or train labels are not classes.
 
     Warns
     -----
     UserWarning
-        If the last fit of a repeat or its predictions failed. Predictions then come
-        from an earlier fit or the class frequencies.
+        If the last fit of a repeat failed, or its predictions. Losses are then those of
+        an earlier fit or of class frequencies.
 
     References
     ----------
@@ -274,10 +275,10 @@ def subsampled_losses(
     (X, y), (X_test, y_test) = checked_pair(*train), checked_pair(*test)
     widths = [X.shape[1], X_test.shape[1]]
     if widths[0] != widths[1]:
-        cure = "pass encoder.transform(X) of one encoder for both"
+        cure = "pass encoder.transform(X) of the same encoder"
         raise invalid("Rows of train and test", "of equal width", widths, cure)
     check_class_labels(y)
-    X_test = X_test[np.arange(len(X_test))]  # in memory like the rows of a fit
+    X_test = X_test[np.arange(len(X_test))]  # into memory, like the rows of a fit
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     labels, test_labels = places[: len(y)], places[len(y) :]
     counts = _checked_sizes(sizes, len(y))

@@ -22,12 +22,13 @@ class UsableInformation(NamedTuple):
     Attributes
     ----------
     value : float
-        ``entropy - conditional_entropy`` in nats per example (negative if the family
-        overfits).
+        ``entropy - conditional_entropy``, which may be negative if the classifier
+        overfits.
     entropy : float
-        Loss of the label frequencies, the best prediction without features.
+        Mean log-loss of test rows under the label frequencies of the train rows, in
+        nats.
     conditional_entropy : float
-        Loss of the fitted classifier.
+        Mean log-loss of test rows under the fitted classifier, in nats.
     """
 
     value: float
@@ -41,8 +42,8 @@ def usable_information(
     """Estimate the predictive V-information from features to labels.
 
     ``I_V(X -> Y) = H_V(Y) - H_V(Y | X)`` is the lowest expected log-loss of the family
-    without the features minus the lowest with the features. Predictors are fitted on
-    the train rows, and their losses are averaged over the test rows.
+    without features, minus the lowest with features. Both predictors are fitted on
+    the train rows, and their log-losses are averaged over the test rows.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def usable_information(
     ValueError
         If a test label is not among the train labels, or rows are not finite numbers.
     TypeError
-        If the estimator has no ``predict_proba``.
+        If the estimator has no ``fit`` or no ``predict_proba``.
 
     References
     ----------

@@ -50,7 +50,7 @@ class VariationalCode(LabelledEstimator):
         KL(q || p) + E_q[-log p(y | X, w)]
 
     nats, which is minus the evidence lower bound. Under the Gaussian prior, this cost
-    includes the scales of the prior. The cost is an upper bound on minus the log
+    includes the scales of the prior. It is then an upper bound on minus the log
     evidence, which is the codelength under the Bayesian mixture over all weights of the
     probe. There is one number for all labels, but no learning curve.
 
@@ -61,9 +61,10 @@ class VariationalCode(LabelledEstimator):
     prior : {"gaussian", "normal-jeffreys"}, default="gaussian"
         With "gaussian", the weights and the biases of a layer have one scale each, a
         power of two that is sent. "normal-jeffreys" is Voita and Titov's prior, with a
-        scale for every input and the improper prior ``1 / |z|`` on it. The divergence
-        is then only known up to a constant per input. So the result is not strictly a
-        codelength, and you can only compare it between features of equal width.
+        random factor ``z`` for every input and the improper prior ``1 / |z|`` on ``z``.
+        The divergence is then only known up to a constant per input. So the result is
+        not strictly a codelength, and you can only compare it between features of equal
+        width.
     lr : float, default=0.03
         Step size of Adam, which decreases linearly to zero.
     n_steps : int, default=1000
@@ -71,7 +72,7 @@ class VariationalCode(LabelledEstimator):
     batch_size : int, default=1024
         Largest number of rows in a minibatch.
     n_draws : int, default=32
-        Number of draws of the weights with which the final expected loss is measured.
+        Number of draws of the weights to average over for ``labels_codelength_``.
     scaling : {"standard"} or None, default="standard"
         Standardise features with all rows, which the receiver also has.
     device : str, default="auto"
@@ -84,14 +85,15 @@ class VariationalCode(LabelledEstimator):
     codelength_ : float
         ``weights_codelength_ + labels_codelength_``, in nats.
     weights_codelength_ : float
-        The divergence, plus the cost of the scales for a Gaussian prior.
+        The divergence in nats, plus the cost of the scales for a Gaussian prior.
     labels_codelength_ : float
-        Expected log-loss of all labels under ``q``, measured by drawing weights.
+        Expected log-loss of all labels under ``q`` in nats, estimated from draws of the
+        weights.
     standard_error_ : float
         Standard error of ``labels_codelength_``, in nats.
     prior_scales_ : list of (float, float) or None
-        Scales of weights and biases of each layer under a Gaussian prior, or None under
-        the other prior.
+        Scales of the weights and of the biases of each layer under a Gaussian prior, or
+        None under the normal-Jeffreys prior.
     uniform_codelength_ : float
         ``N log C`` nats.
     compression_ : float
@@ -151,8 +153,8 @@ class VariationalCode(LabelledEstimator):
         labels, error = _expected_loss(net, x, y, self.n_draws)
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
             raise ValueError(
-                "The weights must converge, but diverged; pass lr=0.003, or scale the "
-                "features with StandardScaler"
+                "The weights must converge, but diverged; pass lr=0.003 and "
+                "scaling='standard'"
             )
         weights = net.cost()
         self.uniform_codelength_ = data.uniform
@@ -188,7 +190,7 @@ class VariationalCode(LabelledEstimator):
 def _expected_loss(
     net: BayesianPerceptron, x: Tensor, y: Tensor, n_draws: int
 ) -> tuple[float, float]:
-    """Measure the expected loss of all labels in nats, and its standard error."""
+    """Return the expected loss of all labels in nats, and its standard error."""
     losses = [
         cross_entropy(net(x).double(), y, reduction="none") for _ in range(n_draws)
     ]
@@ -198,7 +200,7 @@ def _expected_loss(
     return float(draws.mean(0).sum()), float(variance.sqrt())
 
 
-# Binary logs of the Gaussian prior's scales. For each group, one index is sent.
+# Binary logs of the Gaussian prior's possible scales.
 LOG2_SCALES = range(-10, 6)
 START_LOG_VARIANCE = -6.0
 # Molchanov, Ashukha and Vetrov, 2017, equation 14.
@@ -233,8 +235,8 @@ class BayesianLayer(nn.Module, ABC):
     def forward(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Draw outputs (n, n_outputs) of rows (n, n_inputs), with new weights per row.
 
-        The outputs of a row are independent normals, so they are drawn directly instead
-        of the weights.
+        The outputs of a row are independent normals, so it suffices to draw these
+        instead of the weights.
         """
         x = self._gated(x, generator)
         mean = torch.addmm(self.bias, x, self.weight.T)
@@ -252,7 +254,7 @@ class BayesianLayer(nn.Module, ABC):
         """Return the divergence of the weights from the prior, in nats."""
 
     def cost(self) -> float:
-        """Return the cost of the weights in nats: the divergence and the scales."""
+        """Return the cost of the weights in nats, by default the divergence."""
         return float(self.kl())
 
 
@@ -274,7 +276,7 @@ class GaussianLayer(BayesianLayer):
 
     @torch.no_grad()
     def cost(self) -> float:
-        """Return the divergence for the scales that are sent, plus their cost."""
+        """Return the divergence for the scales sent, plus the cost of these scales."""
         return sum(
             float(gaussian_kl(*group, math.log(scale))) + math.log(len(LOG2_SCALES))
             for group, scale in zip(self._groups, self.scales(), strict=True)
@@ -304,7 +306,7 @@ class NormalJeffreysLayer(BayesianLayer):
         return x * (self.gate + (0.5 * self.gate_log_variance).exp() * noise)
 
     def kl(self) -> Tensor:
-        """Return the divergence, up to a constant for the scales' improper prior."""
+        """Return the divergence, up to a constant for the gates' improper prior."""
         log_alpha = self.gate_log_variance - (self.gate.square() + 1e-8).log()
         return (
             log_uniform_kl(log_alpha).sum()
@@ -340,7 +342,6 @@ class BayesianPerceptron(nn.Module):
         last = len(layer_sizes) - 2
         self.layers: list[BayesianLayer] = []
         for i, (n_inputs, n_outputs) in enumerate(pairwise(layer_sizes)):
-            # Under the other prior, which has gates, a layer of zeros would not learn.
             is_zero = i == last and prior == "gaussian"
             spread = 0.0 if is_zero else n_inputs**-0.5
             self.layers.append(LAYERS[prior](n_inputs, n_outputs, spread, generator))
@@ -381,9 +382,9 @@ def best_log_scale(mean: Tensor, log_variance: Tensor) -> Tensor:
 def log_uniform_kl(log_alpha: Tensor) -> Tensor:
     """Return the divergence of ``N(m, s^2)`` from ``1 / |z|``.
 
-    The divergence depends only on ``alpha = s^2 / m^2``. A constant is added so that
-    the result tends to zero as ``alpha`` grows. The approximation is by Molchanov,
-    Ashukha and Vetrov (2017).
+    It depends only on ``alpha = s^2 / m^2``, and is known up to a constant, chosen here
+    so that the result tends to zero as ``alpha`` grows. The approximation is by
+    Molchanov, Ashukha and Vetrov (2017).
     """
     fitted = K1 * torch.sigmoid(K2 + K3 * log_alpha) - 0.5 * softplus(-log_alpha) - K1
     return -fitted

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     switcher = _options.switcher_of(options)
     if not options.message.is_file():
         raise FileNotFoundError(
-            f"MESSAGE must be a file, got {str(options.message)!r}; run encode --out"
+            f"MESSAGE must be a file, got {str(options.message)!r}; run encode first"
         )
     message = options.message.read_bytes()
     is_text = options.out.suffix == ".txt"

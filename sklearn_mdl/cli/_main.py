@@ -43,7 +43,8 @@ RESUMED = {
     "race": "; run it again to continue",
 }
 
-# Errors that are reported in one line, RuntimeError only if torch is out of memory.
+# Errors that are reported in one line. A RuntimeError is only reported if memory runs
+# out or recursion is too deep.
 REFUSALS = (
     *(ValueError, TypeError, OSError, ImportError, EOFError),
     *(MemoryError, RuntimeError),
@@ -51,7 +52,7 @@ REFUSALS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the status (2 for bad input, 130 for Ctrl-C)."""
+    """Run the command line, and return 0, 2 (reported error) or 130 (interrupted)."""
     options = make_parser().parse_args(arguments)
     try:
         options.run(options)
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Return True for an error due to lack of memory or too deep recursion."""
+    """Return True for an error due to a lack of memory or too deep recursion."""
     no_memory = isinstance(error, RuntimeError) and "memory" in str(error)
     return no_memory or isinstance(error, MemoryError | RecursionError)
 

@@ -157,7 +157,8 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
     """Add the options --n-orders and --n-jobs."""
-    shown = default or "4 with at most 500 labels and without --readouts, otherwise 1"
+    few = "4 up to 500 labels and without --readouts, --device and --precision"
+    shown = default or f"{few}, otherwise 1"
     help = f"number of random orders of each dataset (default: {shown})"
     parser.add_argument("--n-orders", type=int, default=default, metavar="N", help=help)
     add(parser, "--n-jobs", "number of runs in parallel", "N", 2)
@@ -173,12 +174,12 @@ def add_permutations(parser: argparse.ArgumentParser) -> None:
 
 
 def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) -> None:
-    """Add the option --readouts. ``automatic`` describes the default, if given."""
+    """Add the option --readouts. ``automatic`` describes a default that varies."""
     help = (
         "list of readouts: default; linear (only linear kernels, for few labels); "
         "closed-form (no networks, which is faster); nets (only networks); mixed (adds "
-        "nearest neighbours and refitted classifiers to the default); or drift (adds "
-        "kernels that forget)"
+        "nearest neighbours and refitted classifiers to the default); drift (adds "
+        "kernels that forget); or stream (networks that learn each row once)"
     )
     if automatic is None:
         add_choice(parser, "--readouts", READOUTS, help)
@@ -252,7 +253,7 @@ def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
     name, colon, rest = text.partition(":")
     prior = sklearn_mdl.switching.as_prior(name)
     known = prior.get_params()
-    # Only a comma before a name and "=" separates items. Others belong to a tuple.
+    # Only a comma before a name and "=" separates items. Other commas are in tuples.
     for item in re.split(r",(?=\s*\w+\s*=)", rest) if colon else []:
         param, equals, value = (part.strip() for part in item.partition("="))
         if not equals or param not in known:
@@ -312,7 +313,7 @@ def check_output(
 ) -> None:
     """Raise if the output is an input or if it cannot be written.
 
-    An existing file is replaced if ``is_ours`` is True for it.
+    An existing file is refused unless ``is_ours`` returns True for it.
     """
     check_apart([path], inputs)
     from sklearn_mdl._core.io.whole_files import refuse_foreign  # imports scikit-learn

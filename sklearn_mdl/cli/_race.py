@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_flag(parser, "--once", "stop at the end of the file of labels")
     help = "number of classes that can occur (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
-    help = "also stop when the leader is at most this many nats per label behind"
+    help = "also stop when the leader is at most NATS per label behind any encoder"
     _options.add(parser, "--within", help, "NATS", type=float)
     help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "number of labels at the start that are learned but not compared"
     _options.add(parser, "--start", help, "N", 32)
     _options.add_readouts(parser, "linear, or closed-form for real numbers")
-    help = "folder in which the race is saved after every label; run again to resume"
+    help = "folder to save the race in whenever labels are added; run again to resume"
     _options.add(parser, "--out", help, "DIR", default=Path("race"), type=Path)
     _options.add_seed(parser)
 
@@ -119,10 +119,10 @@ def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]
 
 
 def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
-    """Return the lines of a file, without a last line that is still being written.
+    """Return the lines of a file.
 
-    If not ``whole``, the last line is kept. If ``whole`` and not ``begun``, the file
-    may be missing.
+    If ``whole``, a last line without an end is left out, since it may still be written.
+    If ``whole`` and not ``begun``, the file may be missing.
     """
     if whole and not begun and not path.exists():
         return []
@@ -143,7 +143,7 @@ def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
 def _check_former(
     path: Path, lines: Sequence[str], seen: Sequence[str], is_real: bool
 ) -> None:
-    """Reject labels that were changed after the race learned them."""
+    """Raise if a label was changed after the race learned it."""
     for i, label in enumerate(seen):
         line = lines[i] if i < len(lines) else None
         if line != label and not (is_real and _same_number(line, label)):
@@ -189,7 +189,7 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
 def _line(
     race: sklearn_mdl.model_selection.EncoderRace, before: int, alive: Sequence[str]
 ) -> str:
-    """Return a line on the state of the race, newly dropped encoders and a forecast."""
+    """Return a line on the race, newly dropped encoders and, at times, a forecast."""
     n, n_left = race.n_labels_, len(race.alive_)
     text = f"{n} labels: {n_left} of {len(race.encoder_names_)} encoders left"
     if n <= race.start:

@@ -32,9 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--label", help, "COLUMN")
     help = "column of texts in a .csv file (default: text)"
     _options.add(parser, "--text", help, "COLUMN")
-    help = (
-        "use only rows of these splits, which the files must name (default: all rows)"
-    )
+    help = "use only rows of these splits, named in the files (default: all rows)"
     _options.add(parser, "--splits", help, "NAME", nargs="+")
     help = (
         "column with the group of each row, such as its patient; a group's labels are "
@@ -67,8 +65,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_flag(parser, "--dry-run", help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
     _options.add_flag(parser, "--accuracy", help)
-    few = "linear up to 500 labels, closed-form up to 2,048, otherwise default"
-    _options.add_readouts(parser, f"{few}; always default with --device or --precision")
+    few = "for classes, linear up to 500 labels and closed-form up to 2,048"
+    others = "otherwise, and with --device or --precision, default"
+    _options.add_readouts(parser, f"{few}; {others}")
     _options.add_targets(parser)
     _options.add_permutations(parser)
     _options.add_device(parser)
@@ -79,7 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Rank the encoders found at a path and write the results."""
+    """Rank the encoders at a path and write the results, or only list the runs."""
     _check_apart(options.features, options.out)
     _check_pairs(options)
     if _text.is_table(options):
@@ -152,7 +151,7 @@ def _accuracies(
 
 
 def _check_pairs(options: argparse.Namespace) -> None:
-    """Raise if --pairs is below two or is combined with --time-budget."""
+    """Raise if --pairs is below 2 or is combined with --time-budget."""
     if options.pairs is None:
         return
     if options.pairs < 2:
@@ -173,12 +172,12 @@ def _check_apart(features: Path, out: Path) -> None:
         if folder.is_relative_to(features):
             raise ValueError(
                 f"Results must go to a folder outside {str(features)!r}, got "
-                f"{str(out)!r}, which the next run would read; pass --out ranking"
+                f"{str(out)!r}; pass --out {features}-ranking"
             )
 
 
 def _check_datasets(features: Path, names: Sequence[str]) -> None:
-    """Raise for an unknown dataset, before any features are loaded."""
+    """Raise for an unknown dataset before any features are loaded."""
     folders = [path for path in features.glob("*") if path.is_dir()]
     inner = (path for folder in folders for path in folder.glob("*"))
     files = [features.resolve(), *features.glob("*"), *filter(Path.is_dir, inner)]
@@ -192,7 +191,7 @@ def _check_datasets(features: Path, names: Sequence[str]) -> None:
 
 
 def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
-    """Parse groups of datasets, such as natural=cifar100,svhn."""
+    """Parse groups of datasets, such as ``natural=cifar100,svhn``."""
     groups: dict[str, list[str]] = {}
     for text in texts:
         name, equals, members = text.partition("=")

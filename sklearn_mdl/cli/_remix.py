@@ -65,8 +65,7 @@ def run(options: argparse.Namespace) -> None:
     titles = [text + (POOLED if stored.mixtures else "") for text in priors]
     width = max(len("best readout"), *map(len, titles))
     print(*_lines_before(stored, width), sep="\n")
-    # Without kinds, a posterior may have thousands of columns, so only some rows are
-    # kept.
+    # Without kinds, a posterior may have thousands of columns, so keep fewer rows.
     kinds = stored.architectures
     kept = MAX_ROWS if kinds is None else None
     for stem, (text, prior) in zip(stems, priors.items(), strict=True):
@@ -136,7 +135,7 @@ def _files(stem: Path) -> list[Path]:
 
 
 def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> list[str]:
-    """Write codelengths, posterior and figure, and return the names of the files."""
+    """Write codelengths, a posterior and, if possible, a figure. Return file names."""
     codelengths, table, figure = _files(stem)
     np.save(codelengths, trace.codelengths)
     names = _columns(trace, stored)

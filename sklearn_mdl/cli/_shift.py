@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "number of reshuffled splits with which the given split is compared"
     _options.add(parser, "--n-reshuffles", help, "N", 19)
     _options.add(parser, "--level", "significance level of the test", "N", 0.05)
-    help = "number of rows to use in total, drawn at random from both parts"
+    help = "use about this many rows in total, drawn at random from both parts"
     _options.add(parser, "--max-samples", help, "N", type=int)
     _options.add(parser, "--seed", "seed for reshuffling and drawing rows", "N", 0)
     _options.add(parser, "--n-jobs", "number of splits to fit in parallel", "N", 1)

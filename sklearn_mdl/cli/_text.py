@@ -18,7 +18,7 @@ WIDTH = 128
 
 
 def is_table(options: argparse.Namespace) -> bool:
-    """Return True for a CSV file. Raise if an option is given with a wrong file."""
+    """Return True for a CSV file. Raise if --splits or --text cannot apply."""
     is_csv: bool = options.features.suffix.lower() == ".csv"
     if is_csv and options.splits is not None:
         raise ValueError(
@@ -39,8 +39,8 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     Raises
     ------
     ValueError
-        If a column is missing, if a label or group is missing, or if the texts have too
-        few words.
+        If a column or group is missing, if labels are missing or not numbers although
+        the options require this, or if the texts have too few words.
     """
     from sklearn_mdl._core.io.reading import readable  # imports scikit-learn
 
@@ -91,7 +91,7 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
 
 
 def _encoded(texts: list[str]) -> dict[str, np.ndarray]:
-    width = max(2, min(WIDTH, len(texts) // 2))  # n texts have at most n components
+    width = max(2, min(WIDTH, len(texts) // 2))  # few texts allow few components
     return {
         name: np.asarray(sklearn_mdl.encoders.encode(encoder, texts), np.float32)
         for name, encoder in sklearn_mdl.encoders.text_baselines(width).items()

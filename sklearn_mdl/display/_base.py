@@ -44,8 +44,8 @@ LINE_STYLES = ("-", "--", ":", "-.")
 MARKERS = "osD^"
 LEGEND_ROWS = 24
 LEGEND_WIDTH = 48  # characters; longer names take several rows
-NARROW_LEGEND_WIDTH = 40
-OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # lines not in the legend
+NARROW_LEGEND_WIDTH = 40  # characters, for a legend below the axes
+OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # unnamed lines
 NARROW = 3.6  # inches; narrower axes have their legend below
 CHARACTER = 0.075  # inches, the mean width of a character
 
@@ -118,7 +118,7 @@ class Ranking(Protocol):
 
 
 class Display:
-    """Base class: ``plot`` draws a figure, and ``frame`` returns its numbers."""
+    """Base class of displays, which stores the axes and the figure."""
 
     ax_: Axes
     figure_: Figure
@@ -171,7 +171,7 @@ def matrix_frame(values: object, columns: object, rows: object = None) -> DataFr
 
 
 def check_fitted(estimator: object, attribute: str) -> None:
-    """Raise AttributeError if the estimator has no ``attribute`` yet."""
+    """Raise AttributeError if the estimator has no ``attribute``."""
     if not hasattr(estimator, attribute):
         raise AttributeError(
             f"{type(estimator).__name__} must have {attribute!r}, but it has none; "
@@ -180,13 +180,13 @@ def check_fitted(estimator: object, attribute: str) -> None:
 
 
 def vector(values: ArrayLike, name: str) -> Floats:
-    """Return the values as a float64 array (n,), or raise if it is empty or has NaN."""
+    """Return values as an array (n,), or raise unless n > 0 and no value is NaN."""
     array = np.asarray(values, dtype=np.float64)
     n_missing = int(np.isnan(array).sum())
     if array.ndim != 1 or array.size == 0 or n_missing:
         raise ValueError(
             f"{name} must be of shape (n,), n > 0, and without NaN, got shape "
-            f"{array.shape} with {n_missing} NaN; pass x.ravel()[~np.isnan(x.ravel())]"
+            f"{array.shape} with {n_missing} NaN; ravel x, and pass x[~np.isnan(x)]"
         )
     return array
 
@@ -202,7 +202,7 @@ def vectors(names: Sequence[str], **values: ArrayLike) -> list[Floats]:
 
 
 def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
-    """Return the values as a float64 array, or raise unless each name has a column."""
+    """Return values as a float64 array, or raise unless it has one column per name."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != len(names) or not array.size:
         required = f"of shape (n, {len(names)}), n > 0"
@@ -235,7 +235,7 @@ def best_first(ranking: Ranking) -> list[int]:
 
 
 def encoder_styles(ranking: Ranking) -> dict[str, int]:
-    """Return each encoder's line style number, which is the same in all figures."""
+    """Return a line style number for each encoder, by average rank."""
     return {ranking.encoder_names_[i]: k for k, i in enumerate(best_first(ranking))}
 
 
@@ -261,7 +261,7 @@ def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats
 
 
 def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
-    """Return indices of at most `max_points` rows, including the first and the last."""
+    """Return indices of at most `max_points` rows, with the first and the last row."""
     if max_points < 2:
         raise invalid("max_points", "at least 2", max_points, "pass max_points=1000")
     if n_samples <= max_points:
@@ -288,7 +288,7 @@ def point_style(index: int) -> Style:
 
 
 def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
-    """Return the indices of the first lines by place, and then by last value."""
+    """Return indices of at most ``max_named`` lines, by place and then last value."""
     if not isinstance(max_named, Integral) or max_named < 1:
         raise invalid("max_named", "an integer above 0", max_named, "pass max_named=12")
     return np.lexsort((last, place))[:max_named].tolist()
@@ -322,12 +322,12 @@ def inches_of(ax: Axes) -> tuple[float, float]:
 
 
 def size_for(n_rows: int, inches: float) -> float:
-    """Return the font size, in points, at which rows of text fit into this height."""
+    """Return the font size (at least 4.5) at which rows of text fit into a height."""
     return max(4.5, 0.8 * 72 * inches / n_rows)
 
 
 def name_ticks(axis: Axis, names: Sequence[str], inches: float | None = None) -> None:
-    """Label the positions 0, 1, ... on an axis, in letters that fit into ``inches``."""
+    """Label positions 0, 1, ... on an axis, with letters shrunk to fit ``inches``."""
     axis.set_ticks(range(len(names)), labels=names)
     for label in axis.get_ticklabels():
         label.set_parse_math(False)  # names from users may contain "$"
@@ -346,7 +346,7 @@ def put_legend(
 ) -> None:
     """Put a legend below or to the right of the axes.
 
-    If ``below`` is None, the legend is below narrow axes and to the right of others.
+    If ``below`` is None, the legend is below narrow axes and to the right of wide axes.
     """
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
@@ -377,7 +377,7 @@ def _wrapped(label: str, width: int) -> list[str]:
 
 
 def _below(ax: Axes) -> Transform:
-    """Return a transform like ``ax.transAxes``, but with zero below the tick labels."""
+    """Return a copy of ``ax.transAxes`` that is shifted below the tick labels."""
     transforms = plot_extra("matplotlib.transforms")
     inches = 0.1 if ax.xaxis.get_ticks_position() == "top" else 0.45
     gap = transforms.ScaledTranslation(0.0, -inches, ax.figure.dpi_scale_trans)

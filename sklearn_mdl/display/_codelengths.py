@@ -51,7 +51,7 @@ class CodelengthDisplay(base.Display):
     ax_, figure_ : matplotlib Axes and Figure
         Axes and figure of the last drawing.
     lines_ : dict of str to matplotlib Line2D
-        The drawn curves.
+        The drawn curves, keyed by name.
     """
 
     def __init__(
@@ -99,14 +99,15 @@ class CodelengthDisplay(base.Display):
             ``"uniform"`` is the uniform code of classes and ``"gaussian"`` the Gaussian
             code of real-valued labels. Both ignore the features. ``"auto"`` uses the
             code that fits the labels. ``"best"`` is the best readout in hindsight. Pass
-            an array of shape (n_samples,) for another code, or a mapping to name this
-            code. If None, the curves are codelengths instead of regrets. For label
-            frequencies, pass
+            an array of shape (n_samples,) for any other code, or a mapping from its
+            name to the array. If None, the curves are codelengths instead of regrets.
+            For label frequencies, pass
             ``{"label frequencies": frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
-            Draw the best readout of each architecture, all readouts, or none. Names in
-            the legend omit settings that all readouts share. ``lines_`` and ``frame``
-            use full names.
+            Draw the best readout of each architecture, all readouts, or none. The
+            legend lists each architecture once for ``"all"``. Otherwise, it omits
+            settings that all listed readouts of an architecture share. ``lines_`` and
+            ``frame`` use full names.
         name : str, optional
             Name of the switcher's curve (by default the name of its class).
         **plot_options : optional
@@ -151,9 +152,9 @@ class CodelengthDisplay(base.Display):
         curves : mapping of str to array-like of shape (n_samples,)
             Codelength of each example, in nats, keyed by the curve's name.
         reference : str, array-like of shape (n_samples,), mapping or None
-            The name of a curve, ``"uniform"`` together with `n_classes`, or another
-            code. Pass ``{"from scratch": codelengths}`` to name this code. If None, the
-            curves are codelengths instead of regrets.
+            The name of a curve, ``"uniform"`` together with `n_classes`, or an array
+            with any other code. To name this code, pass ``{"from scratch":
+            codelengths}``. If None, the curves are codelengths instead of regrets.
         n_classes : int, optional
             Number of classes of the uniform code.
         **plot_options : optional
@@ -181,9 +182,9 @@ class CodelengthDisplay(base.Display):
         dataset : str, optional
             Name of the dataset (not needed if there is only one).
         reference : str, array-like of shape (n_samples,), mapping or None
-            The name of an encoder, ``"uniform"`` (not for real-valued labels), or
-            another code, optionally in a mapping that names it. If None, the curves are
-            codelengths instead of regrets.
+            The name of an encoder, ``"uniform"``, or an array with any other code,
+            optionally as ``{name: codelengths}``. If None, the curves are codelengths
+            instead of regrets. For real-valued labels, "uniform" also means None.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -221,8 +222,9 @@ class CodelengthDisplay(base.Display):
         reference : str, array-like of shape (n_samples,), mapping or None
             ``"best readout"`` is the best readout in hindsight. ``"best blocks"`` is
             the best sequence of at most three blocks of one readout each, so the regret
-            is the cost of switching. You can also pass the name of a strategy, another
-            code (optionally in a mapping that names it), or None for codelengths.
+            is the cost of switching. You can also pass the name of a strategy, an array
+            with any other code (optionally as ``{name: codelengths}``), or None to draw
+            codelengths.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -245,7 +247,7 @@ class CodelengthDisplay(base.Display):
         max_named: int = 12,
         styles: Mapping[str, int] | None = None,
     ) -> Self:
-        """Draw the curves. The legend lists them in the order of their last values.
+        """Draw the curves. In the legend, the highest last value comes first.
 
         Parameters
         ----------
@@ -265,7 +267,7 @@ class CodelengthDisplay(base.Display):
             lowest last values. The other curves are grey, and the legend counts them.
         styles : mapping of str to int, optional
             Line style number of each legend entry, to give a name the same colour in
-            several figures. By default the numbers start at zero in each figure.
+            several figures. By default the numbers start at zero on new axes.
 
         Returns
         -------
@@ -400,12 +402,12 @@ def _mark(line: base.Line2D) -> str | None:
 
 
 def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
-    """Return a key that sorts the highest line first, and the unnamed lines last."""
+    """Return a key that sorts lines by last value, highest first, unnamed ones last."""
     return _mark(line) == _OTHERS, -np.asarray(line.get_ydata())[-1]
 
 
 def _labelled_lines(ax: base.Axes) -> list[base.Line2D]:
-    """Return the lines that a legend lists, including lines that no display drew."""
+    """Return the lines with a legend entry, including lines that no display drew."""
     return [
         line
         for line in ax.get_lines()

@@ -19,8 +19,8 @@ COSTS = {"seconds": "seconds per cell", "features": "number of features"}
 class CostDisplay(base.Display):
     """Nats per example against seconds or number of features, for several encoders.
 
-    Good encoders are at the lower left. A line joins the Pareto-optimal encoders, for
-    which no other encoder has both a shorter code and a lower cost.
+    Good encoders are at the lower left. A line joins the Pareto-optimal encoders, whose
+    code is shorter than that of any other encoder at the same or a lower cost.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class CostDisplay(base.Display):
         self.names, self.cost = list(names), cost
         self.nats, self.costs = base.vectors(self.names, nats=nats, costs=costs)
         if not (self.costs > 0).all():
-            raise invalid("costs", "positive", self.costs.tolist(), "pass costs + 1e-3")
+            raise invalid("costs", "positive", self.costs.tolist(), "clip them at 1e-3")
 
     @classmethod
     def from_scorer(
@@ -69,7 +69,7 @@ class CostDisplay(base.Display):
         scorer : RepresentationScorer or Ranking
             A fitted ranking.
         cost : {"seconds", "features"}, default="seconds"
-            Wall time of a cell, or the number of features.
+            Mean wall time of an encoder's cells, or its mean number of features.
         **plot_options : optional
             Passed to `plot`.
         """

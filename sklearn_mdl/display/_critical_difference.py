@@ -59,7 +59,7 @@ class CriticalDifferenceDisplay(base.Display):
         cd = self.critical_difference = float(critical_difference)
         self.alpha = alpha
         if len(self.names) < 2:
-            raise invalid("names", "two or more", self.names, "pass ['raw', 'pca']")
+            raise invalid("names", "two or more", self.names, "rank another encoder")
         if self.average_ranks.min() < 1:
             given, cure = self.average_ranks.tolist(), "pass average_ranks(codelengths)"
             raise invalid("average_ranks", "at least 1", given, cure)

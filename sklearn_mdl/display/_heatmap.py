@@ -46,7 +46,7 @@ class RankingHeatmapDisplay(base.Display):
         Name of the code relative to which savings are measured.
     readouts : sequence of str, optional
         All readouts from simple to deep, including those that are never preferred. By
-        default the preferred readouts in the natural order of their names.
+        default, the preferred readouts in the natural order of their names.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class RankingHeatmapDisplay(base.Display):
         shape = len(self.encoders), len(self.datasets)
         if self.values.shape != shape or not self.values.size:
             required = f"of shape {shape}, encoders by datasets"
-            cure = "pass values.T if its rows are datasets"
+            cure = "if rows are datasets, pass np.transpose(values)"
             raise invalid("values", required, self.values.shape, cure)
         if kind == "savings":
             if not np.isfinite(self.values).all():
@@ -114,7 +114,8 @@ class RankingHeatmapDisplay(base.Display):
         kind : {"savings", "preferred-readout"}, default="savings"
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features: the uniform code, the code of the label
-            frequencies so far, or the best code that only uses earlier labels.
+            frequencies so far, or a code that predicts each label from earlier labels.
+            For real-valued labels, all three are a Gaussian that learns online.
         readouts : sequence of str, optional
             Architectures from simple to deep. By default all architectures of the
             ranking, in the order of its readouts.
@@ -146,10 +147,9 @@ class RankingHeatmapDisplay(base.Display):
             encoders and datasets and the length of their names.
         within_datasets : bool, default=True
             If True, colours of savings run from the lowest to the highest value on each
-            dataset. Low outliers share the lowest colour. A value is a low outlier if
-            it is further below the median than three times the distance between the
-            median and the highest value. If False, equal savings have the same colour
-            on all datasets.
+            dataset. Low outliers share the lowest colour. A low outlier is further
+            below the median than three times the distance between the median and the
+            highest value. If False, equal savings have the same colour on all datasets.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class RankingHeatmapDisplay(base.Display):
         return self
 
     def _colour_map(self) -> base.Colormap:
-        """Return a colour for each readout. After 28 readouts, colours repeat."""
+        """Return a map with a colour for each readout. Colours repeat after 28."""
         more = base.plot_extra("matplotlib").colormaps["tab20b"].colors
         n_colours = max(2, len(self.readouts))
         listed = list(islice(cycle([*base.COLOURS, *more]), n_colours))
@@ -242,7 +242,7 @@ def name_fields(
     rows: Sequence[str],
     inches: tuple[float, float],
 ) -> None:
-    """Label the columns above and the rows on the left, in letters that fit."""
+    """Label columns above and rows on the left, and shrink letters to fit."""
     ax.xaxis.tick_top()
     base.name_ticks(ax.xaxis, columns, inches[0])
     base.name_ticks(ax.yaxis, rows, inches[1])
@@ -254,7 +254,7 @@ def name_fields(
 def _from_least_to_most(saved: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale each column to the range from 0 to 1. Constant columns become 1/2."""
     most, middle = saved.max(axis=0), np.median(saved, axis=0)
-    # A low outlier must not give all others the same colour.
+    # Without a limit, a low outlier would give all other values similar colours.
     reach = np.where(most > middle, 4 * (most - middle), np.inf)
     least = np.maximum(saved.min(axis=0), most - reach)
     spans = most - least

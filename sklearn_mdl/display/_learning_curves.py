@@ -20,9 +20,9 @@ class LearningCurveDisplay(base.Display):
     use :class:`CodelengthDisplay`.
 
     With a target loss `epsilon`, each curve has two summaries (Whitney et al., 2020).
-    The sample complexity, drawn as a dot, is the number of labels after which the loss
-    stays at or below `epsilon`. The surplus description length is the number of nats
-    above `epsilon` until then.
+    The sample complexity, drawn as a dot, is the number of labels needed until the mean
+    loss of intervals stays at or below `epsilon`. The surplus description length adds
+    up the nats by which the mean loss exceeds `epsilon`.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class LearningCurveDisplay(base.Display):
     lines_ : dict of str to matplotlib Line2D
         The drawn curves, with steps at the mean loss of each interval.
     dots_ : dict of str to matplotlib Line2D
-        Sample complexities of the curves that reach `epsilon`.
+        Dots at the sample complexities of the curves that reach `epsilon`.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class LearningCurveDisplay(base.Display):
         return self
 
     def _mark_readings(self) -> None:
-        """Draw epsilon, sample complexities and, for a single curve, its surplus."""
+        """Label epsilon, and draw sample complexities and a single curve's surplus."""
         ax, epsilon = self.ax_, float(self.epsilon or 0.0)
         for name, (labels, _) in self.readings().items():
             if not labels.is_bound:

@@ -13,7 +13,7 @@ from sklearn_mdl.display import _base as base
 
 
 class PoolWeightsDisplay(base.Display):
-    """Weight of each kind of readouts in a pool before each label.
+    """Weight of each kind of readout in a pool before each label.
 
     A kind with weight zero has no effect, and a kind with weight one contributes its
     prediction unchanged. Negative weights cancel redundancy between kinds.
@@ -74,7 +74,7 @@ class PoolWeightsDisplay(base.Display):
         max_points: int = 400,
         max_named: int = 12,
     ) -> Self:
-        """Draw a line for each kind, with the largest weights first in the legend.
+        """Draw a line for each kind, with the largest final weight first in the legend.
 
         Parameters
         ----------
@@ -84,10 +84,10 @@ class PoolWeightsDisplay(base.Display):
             If True, the x-axis is logarithmic. Such an axis has no zero, so the first
             row is left out.
         max_points : int, default=400
-            Largest number of rows to draw, including the first and the last.
+            Largest number of rows to draw, evenly spaced on the axis.
         max_named : int, default=12
-            Largest number of kinds that the legend names, chosen by final weight. The
-            others are grey.
+            Largest number of kinds that the legend names, which are the kinds with the
+            largest final weights. All other kinds are grey.
 
         Returns
         -------

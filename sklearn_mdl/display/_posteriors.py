@@ -117,7 +117,7 @@ class PosteriorDisplay(base.Display):
 
         Parameters
         ----------
-        trace : object with ``posterior`` and perhaps ``steps``
+        trace : object with ``posterior`` and optionally ``steps``
             A ``ForwardTrace`` or a cell of a ranking. For a cell, pass
             ``cell.architectures`` as `names`.
         names : sequence of str
@@ -135,7 +135,7 @@ class PosteriorDisplay(base.Display):
         """Draw the areas. The legend lists them from top to bottom.
 
         If there are more than 24 areas, the legend lists the 24 with the highest peaks.
-        Names omit settings that all listed readouts of an architecture share.
+        It omits settings that all listed readouts of an architecture share.
 
         Parameters
         ----------
@@ -180,8 +180,8 @@ class PosteriorDisplay(base.Display):
     ) -> tuple[base.Floats, base.Floats]:
         """Return the position and the mean posterior of each interval."""
         rows = start + _starts(len(self.posterior) - start, max_points, log_x)
-        # A row represents the examples up to the next row, since a trace may be
-        # thinned. The last row only represents itself.
+        # In a thinned trace, a row represents the examples up to the next row. The last
+        # row only represents itself.
         weights = np.diff(self.steps, append=self.steps[-1] + 1).astype(np.float64)
         totals = np.add.reduceat(weights, rows)
         shares = np.add.reduceat(weights[:, None] * self.posterior, rows)

@@ -168,7 +168,7 @@ class RankDisplay(base.Display):
         kind : {"boxes", "intervals", "by-size"}, default="boxes"
         sizes : array-like of int, optional
             Numbers of labels for ``"by-size"``. Each size leaves out datasets with
-            fewer labels. The default is forty sizes from ten to the length of the
+            fewer labels. By default, at most forty sizes from ten to the length of the
             shortest dataset, so every size includes all datasets.
         **plot_options : optional
             Passed to `plot`.
@@ -195,6 +195,9 @@ class RankDisplay(base.Display):
     ) -> Self:
         """Draw the ranks.
 
+        For ``"by-size"``, a dotted line marks where the number of datasets decreases,
+        and gives the number of datasets from there on.
+
         Parameters
         ----------
         ax : matplotlib Axes, optional
@@ -204,8 +207,7 @@ class RankDisplay(base.Display):
             If True, the x-axis is logarithmic. Only used for ``"by-size"``.
         max_named : int, default=12
             For ``"by-size"``, the largest number of encoders with a colour and a legend
-            entry, chosen by best rank at any size. The others are grey. Dotted lines
-            mark the sizes at which datasets end, with the number of remaining datasets.
+            entry, chosen by best rank at any size. All other encoders are grey.
         styles : mapping of str to int, optional
             Colour number of each encoder, to give a name the same colour in several
             figures. By default the numbers follow the average rank or, for
@@ -264,7 +266,7 @@ class RankDisplay(base.Display):
         return points
 
     def _mark_widthless(self, intervals: RankIntervals) -> None:
-        """Write a note next to each interval of zero width."""
+        """Explain each interval of zero width in a note next to it."""
         words = "the same rank on all datasets; new datasets may differ"
         if len(self.ranks) <= FEW:
             words = "too few datasets"
@@ -335,7 +337,7 @@ class RankDisplay(base.Display):
         base.put_legend(ax, shown, legend + others)
 
     def _mark_ends(self) -> None:
-        """Mark the sizes at which the number of datasets decreases."""
+        """Mark where the number of datasets changes, with the new number."""
         if self.n_datasets is None:
             return
         for i in np.flatnonzero(np.diff(self.n_datasets)) + 1:
@@ -350,11 +352,12 @@ class RankDisplay(base.Display):
         return np.sort(self.ranks.mean(axis=0))
 
     def frame(self) -> base.DataFrame:
-        """Return the numbers in the figure as a DataFrame, best first.
+        """Return the numbers in the figure as a DataFrame.
 
-        The columns are means, quartiles and medians for boxes, and average ranks with
-        their bounds for intervals. For ``"by-size"``, each row has the average ranks at
-        one size.
+        For boxes and intervals, there is a row for each encoder, best first. The
+        columns are the mean rank, the quartiles and the median for boxes, and the
+        average rank and its bounds for intervals. For ``"by-size"``, each row has the
+        average ranks at one size.
         """
         if self.kind == "by-size":
             table = base.plot_extra("pandas").DataFrame(self.ranks, columns=self.names)

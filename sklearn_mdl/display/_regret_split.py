@@ -21,7 +21,7 @@ class RegretSplitDisplay(base.Display):
     each, chosen in hindsight. Switching is a strategy's regret relative to this
     sequence. This regret is at most ``-log p``, where ``p`` is the sequence's
     probability under the strategy's prior. A negative regret means that the strategy
-    beats the sequence, which may have too few blocks.
+    beats the sequence, for example because the sequence has too few blocks.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class RegretSplitDisplay(base.Display):
     bars_ : dict of {"learning", "switching"} to matplotlib BarContainer
         The drawn bars, shortest code first.
     texts_ : list of matplotlib Text
-        The switching regret and its upper bound, next to each bar.
+        The switching regret and its upper bound, to the right of each bar.
 
     References
     ----------

@@ -30,8 +30,8 @@ class SegmentsDisplay(base.Display):
     """Nats per example in each segment of a stream.
 
     If the line of the whole stream is above that of restarted readouts, earlier
-    learning hurts. If both are high, the segment is hard. If both are at the level of
-    the labels alone, the features are not informative.
+    learning hurts. If both lines are high, the segment is hard. If both are at the
+    level of the labels alone, the features are not informative.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class SegmentsDisplay(base.Display):
     ax_, figure_ : matplotlib Axes and Figure
         Axes and figure of the last drawing.
     lines_ : dict of str to matplotlib artist
-        The drawn lines, keyed by the name of the code.
+        The drawn lines, keyed by their columns in ``frame``.
 
     Examples
     --------

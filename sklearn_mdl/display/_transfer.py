@@ -26,7 +26,8 @@ class TransferDisplay(base.Display):
         labels of the task in the row are permuted. The diagonal is left out.
     names : sequence of length n_tasks
     intervals : array-like of shape (n_tasks, n_tasks, 2), optional
-        Intervals of the transfer.
+        Lower and upper bounds of the transfer. The map shows half the width of each
+        interval after ``±``.
 
     Attributes
     ----------
@@ -63,7 +64,7 @@ class TransferDisplay(base.Display):
         np.fill_diagonal(self.transfer, np.nan)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw the map with a number in every cell.
+        """Draw the map, with a number in every cell off the diagonal.
 
         Parameters
         ----------

@@ -17,8 +17,9 @@ class TwoAxesDisplay(base.Display):
 
     Good embeddings, at the lower right, have a short code for labels and a long code
     for batches. Lines mark reference codes, which use frequencies instead of
-    embeddings. The dotted line marks the code of batches by their frequencies within
-    each label. Embeddings that only reveal the label would lie on this line.
+    embeddings. The dotted line marks the code that predicts batches by their
+    frequencies within each label. Embeddings that only reveal the label would lie on
+    this line.
 
     Parameters
     ----------

@@ -30,15 +30,15 @@ class ViewPosteriorDisplay(base.Display):
     posterior : array-like of shape (n_views,)
         Probabilities, which sum to one.
     names : sequence of str of length n_views
-        Names such as ``layer 3|last``: the layer, a bar and the position. Without a
-        bar, the whole name is that of the layer.
+        Names such as ``layer 3|last``: the layer, a bar and the position. A name
+        without a bar is the name of a layer.
 
     Attributes
     ----------
     layers, positions : list of str
         Rows and columns, in order of appearance.
     values : ndarray of shape (n_layers, n_positions)
-        NaN where there is no such view.
+        Probabilities, or NaN where a layer has no view at a position.
     ax_, figure_ : matplotlib Axes and Figure
         Axes and figure of the last drawing.
     image_ : matplotlib AxesImage
@@ -101,7 +101,7 @@ class ViewPosteriorDisplay(base.Display):
         return cls(estimator.view_posterior_[-1], names).plot(**plot_options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw the map, with the first layer at the bottom and a number in every cell.
+        """Draw the map with numbers, and with the first layer at the bottom.
 
         Parameters
         ----------

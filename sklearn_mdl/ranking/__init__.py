@@ -2,7 +2,7 @@
 
 Codelengths are not comparable between tasks with different numbers of classes or
 examples. So encoders are ranked on each dataset and their ranks are averaged. Two
-average ranks differ significantly if their difference exceeds the critical difference
+average ranks differ significantly if their difference reaches the critical difference
 of the Nemenyi test (Li, Bornschein and Hutter, 2023, Evaluating Representations with
 Readout Model Switching, ICLR, Section 4). The method follows Demsar, 2006, Statistical
 Comparisons of Classifiers over Multiple Data Sets, Journal of Machine Learning
@@ -14,7 +14,8 @@ constant for the actual number of encoders.
 
 Tables have shape (n_datasets, n_encoders). Each cell is a score averaged over orders.
 Lower is better. Pairwise tests use log ratios of codelengths, which are comparable
-across tasks. Unlike average ranks, these log ratios do not depend on other encoders.
+across tasks. Unlike average ranks, a pair's log ratios do not depend on the remaining
+encoders.
 """
 
 from sklearn_mdl.ranking._anytime import (

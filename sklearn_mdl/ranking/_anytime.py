@@ -26,8 +26,8 @@ COSTS = -np.log1p(-LAMBDAS) - LAMBDAS
 # The asymptotic process is tuned to be tightest after TUNED_FOR labels. It gives no
 # evidence before LEAST labels, where the normal approximation is poor.
 TUNED_FOR, LEAST = 200, 30
-# It also gives no evidence before RARE labels are outside the most common class. Until
-# then, losses may vary much less than later.
+# If it is given labels, it also gives no evidence before RARE of them are outside the
+# most common class. Until then, losses may vary much less than later.
 RARE = 10
 EQUAL = 1e-24  # a smaller variance, relative to the squared mean, is a rounding error
 # Encoders become more similar as they learn, so a race on real features needs SLOWER
@@ -60,8 +60,8 @@ def exact_log_values(totals: Floats, squares: Floats) -> Floats:
     totals : ndarray
         Sums of loss differences, each scaled to between -1/2 and 1/2.
     squares : ndarray
-        Sums of squared distances between each difference and the mean of the previous
-        differences.
+        Sums of squared distances between each scaled difference and the mean of the
+        previous differences.
     """
     exponents = LAMBDAS * totals[..., None] - COSTS * squares[..., None]
     logs: Floats = logsumexp(exponents, axis=-1) - np.log(len(LAMBDAS))
@@ -112,7 +112,10 @@ def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Float
 
 
 def asymptotic_half_widths(n: Floats, variances: Floats, level: float) -> Floats:
-    """Return how far means may exceed their expectations at a one-sided level."""
+    """Return how far means may exceed their expectations at a one-sided level.
+
+    This is infinite for fewer than 30 differences.
+    """
     counted = np.maximum(n, 1)
     ratio = counted / TUNED_FOR
     log = np.log1p(np.sqrt(1 + ratio) / (2 * level))
@@ -147,7 +150,7 @@ class PairSums:
         self.squares, self.moments = zeros.copy(), zeros.copy()
 
     def add(self, losses: Floats) -> None:
-        """Add the losses (*shape,) at a label, which are NaN for removed encoders."""
+        """Add losses (*shape,) at the next label, with NaN for removed encoders."""
         differences = losses[..., :, None] - losses[..., None, :]
         counts = np.isfinite(differences)
         differences = np.where(counts, differences, 0.0)
@@ -233,7 +236,7 @@ class LossRace:
         self.begin(shape)
 
     def begin(self, shape: tuple[int, ...]) -> None:
-        """Reset the race so that all encoders take part."""
+        """Let all encoders take part, but keep the sums so far."""
         self.alive = np.ones(shape, dtype=bool)
         self.certified = np.zeros(shape, dtype=bool)
         self.out_at = np.zeros(shape, dtype=np.intp)
@@ -241,7 +244,7 @@ class LossRace:
         self.leader_at_stop = np.zeros(shape[:-1], dtype=np.intp)
 
     def add(self, losses: ArrayLike, labels: ArrayLike | None = None) -> None:
-        """Add the losses at a label, in nats.
+        """Add the losses at the next label, in nats.
 
         Parameters
         ----------
@@ -286,7 +289,7 @@ class LossRace:
         """Return the half-widths of all pairs' bounds, in nats per label."""
         sums, scale = self._sums_of(method)
         if scale is None:
-            # A constant difference shows nothing about later ones.
+            # Constant differences show nothing about later differences.
             varies = (sums.variances > 0) | (sums.totals == 0)
             n = sums.n * (varies & self._has_rare)
             return asymptotic_half_widths(n, sums.variances, self.level)
@@ -297,7 +300,7 @@ class LossRace:
 
     @property
     def _has_rare(self) -> NDArray[np.bool_]:
-        """True if ``RARE`` labels are not of the most common class, or without labels.
+        """True if ``RARE`` labels are outside the most common class or none were given.
 
         The shape is that of the races, plus two axes for encoders.
         """
@@ -315,7 +318,7 @@ class LossRace:
     def bounds(
         self, method: str | None = None, *, leader: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds on mean losses minus that of the leader."""
+        """Return lower and upper bounds on mean differences from the leader's loss."""
         first = np.asarray(self.leader if leader is None else leader)[..., None]
         means, widths = (
             np.take_along_axis(table, first[..., None], axis=-1)[..., 0]
@@ -355,10 +358,10 @@ class LossRace:
         return race
 
     def repeated(self, n_copies: int) -> LossRace:
-        """Return copies of the race, reduced to the remaining encoders.
+        """Return copies of a single race, with only its remaining encoders.
 
-        Copies keep the sums so far and the level of each pair. They drop the exact
-        process unless that process decides the race.
+        Copies keep the sums so far and the level of each pair. The exact process is
+        dropped unless it decides the race.
         """
         kept, race = np.flatnonzero(self.alive), self.copy()
         if self.method == "asymptotic":
@@ -383,8 +386,8 @@ def forecast_stop(
 ) -> Floats:
     """Simulate how many more labels a race takes if losses keep their distribution.
 
-    Future losses are drawn from the second half of the counted labels. To include the
-    uncertainty of that half's means, each draw first resamples the half itself.
+    Future losses are drawn from the second half of the labels that the race counted. To
+    include the uncertainty of this half's means, each draw first resamples the half.
 
     Parameters
     ----------
@@ -395,7 +398,7 @@ def forecast_stop(
     most : int
         Number of labels to look ahead.
     labels : ndarray of shape (n_labels,), optional
-        The classes, if they were passed to the race.
+        The classes so far, if they were passed to the race.
     n_draws : int
     random_state : int
 
@@ -429,7 +432,7 @@ def forecast_interval(
     """Forecast how many more labels a race takes, as an 80 % interval and a median.
 
     The draws of :func:`forecast_stop` are too optimistic for real streams. So their
-    median and 90 % quantile are multiplied by ``SLOWER``.
+    median and their 90 % quantile are multiplied by ``SLOWER``.
 
     Parameters
     ----------
@@ -457,9 +460,9 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         One exact e-value for each dataset, each from a separate race. Do not pass
         values of the asymptotic process, which are not e-values.
     claim : {"on at least one", "on every one"}
-        Whether an encoder is better on at least one dataset or on every dataset. "on at
-        least one" multiplies the e-values, so a single dataset can decide. This claim
-        may be true of both encoders of a pair. "on every one" takes the smallest
+        The claim that an encoder is better on at least one dataset or on every dataset.
+        "on at least one" multiplies the e-values, so a single dataset can decide. This
+        claim may be true of both encoders of a pair. "on every one" takes the smallest
         e-value. For "better on average over all rows", run one race over the rows of
         all datasets in an order fixed beforehand.
 

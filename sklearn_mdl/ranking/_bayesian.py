@@ -15,7 +15,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 # Values in a block: large enough for fast matrix products, small enough for memory.
 _BLOCK = 2**21
 
-# Weights of regions are sums with rounding errors. Smaller differences are ties.
+# Weights of regions are sums with rounding errors, so smaller differences are ties.
 _ROUNDING = 1e-9
 
 
@@ -67,8 +67,8 @@ def bayesian_signed_rank(
     can. The data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
     dataset, and a pseudo-observation ``z_0 = 0`` from the prior. The distribution of
     log ratios over datasets has a Dirichlet process prior. A draw from the posterior
-    puts weights ``w`` on the data, which have a Dirichlet distribution with parameters
-    ``(s, 1, ..., 1)``. Each draw of weights gives three regions::
+    puts weights ``w`` on the data. The weights have a Dirichlet distribution with
+    parameters ``(s, 1, ..., 1)``. In each draw, three regions have the weights::
 
         first      sum of w_i w_j over i, j with z_i + z_j < -2 log(1 + rope)
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)
@@ -118,7 +118,7 @@ def bayesian_signed_rank(
     single dataset on which the first code is shorter by more than twice the region of
     equivalence already gives a `p_first` of 0.84.
 
-    The test takes O(n_draws n_pairs n^2) operations, in one matrix product per draw.
+    The test takes O(n_draws n_pairs n^2) operations, mostly in matrix products.
 
     References
     ----------
@@ -169,7 +169,7 @@ def _shares_of_draws(
 
 
 def _blocks(length: int, width: int) -> Iterator[slice]:
-    """Yield slices of rows such that each block has at most ``_BLOCK`` values."""
+    """Yield slices of rows with at most ``_BLOCK`` values each, or single rows."""
     n_rows = max(1, _BLOCK // width)
     for start in range(0, length, n_rows):
         yield slice(start, start + n_rows)

@@ -29,8 +29,8 @@ class WinTable(NamedResult):
         Number of datasets on which the encoder of the row has a shorter code than the
         encoder of the column.
     ties : ndarray of int of shape (n_encoders, n_encoders)
-        Number of datasets on which neither code is shorter. The diagonal holds the
-        total number of datasets.
+        Number of datasets on which neither code counts as shorter. The diagonal holds
+        the number of all datasets.
     """
 
     wins: NDArray[np.intp]
@@ -155,7 +155,7 @@ def log_ratios(table: Floats, pairs: Pairs) -> Floats:
 
 
 def as_floats(name: str, values: ArrayLike) -> Floats:
-    """Return an array of numbers, or raise for text and rows of unequal length."""
+    """Return a float64 array, or raise if values cannot form an array of numbers."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -170,7 +170,7 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; pass scores.mean(axis=-1) if there are several orders."
+            f"{table.shape}; with several orders, pass scores.mean(axis=-1)."
         )
     if not np.isfinite(table).all():
         cure = "pass table[np.isfinite(table).all(axis=1)]"

@@ -121,7 +121,7 @@ def rank_groups(
     Parameters
     ----------
     average_ranks : array-like of shape (n_encoders,)
-        Average rank of each encoder, without NaN.
+        Finite average rank of each encoder.
     critical_difference : float
         The smallest significant difference, positive.
 
@@ -133,7 +133,8 @@ def rank_groups(
     Raises
     ------
     ValueError
-        If the ranks are not a vector of numbers, or the difference is not positive.
+        If the ranks are not a vector of finite numbers, or if the critical difference
+        is not positive.
 
     References
     ----------
@@ -168,7 +169,7 @@ def rank_groups(
 
 
 def _scale(n_encoders: int, n_datasets: int) -> float:
-    """Return the number by which rank differences are divided before the test."""
+    """Return the unit in which the test measures differences of average ranks."""
     _pairs.check_count("n_encoders", n_encoders, 2, _COUNT)
     _pairs.check_count("n_datasets", n_datasets, 1, _COUNT)
     return math.sqrt(n_encoders * (n_encoders + 1) / (12 * n_datasets))
@@ -384,7 +385,7 @@ def rank_intervals(
     resampled = counts @ ranks / n_datasets
     tail = (1 - level) / 2
     lower, upper = np.quantile(resampled, [tail, 1 - tail], axis=0)
-    # Sums of ranks are multiples of 1/2, so ties are exact.
+    # Sums of ranks are multiples of 1/2 and thus exact, so equal sums tie.
     p_best = shares_best(resampled)
     average = ranks.mean(axis=0)
     return RankIntervals(average, lower, upper, p_best, float(level), int(n_resamples))

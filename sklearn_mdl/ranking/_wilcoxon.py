@@ -16,7 +16,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 # Up to this number of datasets, p-values are exact.
 EXACT_DATASETS = 100
 
-# Logarithms are rounded, so log ratios that differ by less than this are tied.
+# Logarithms are rounded, so log ratios whose sizes differ by at most this are tied.
 _ROUNDING = 1e-12
 
 
@@ -89,9 +89,9 @@ def pairwise_wilcoxon(
 
     Notes
     -----
-    Ties share the mean of their ranks. Log ratios within 1e-12 are ties. Datasets on
-    which both codes are equally long are ranked but count for neither encoder (Pratt,
-    1959).
+    Ties share the mean of their ranks. Log ratios whose sizes differ by at most 1e-12
+    are ties. Datasets on which both codes are equally long are ranked but count for
+    neither encoder (Pratt, 1959).
 
     Up to 100 datasets the p-value is exact, even with ties and zeros. Under the null
     hypothesis, all ``2^n`` combinations of signs of the ``n`` nonzero differences are
@@ -100,8 +100,8 @@ def pairwise_wilcoxon(
     distribution approximates the distribution of the rank sum.
 
     The smallest possible p-value is ``2^(1 - n)``. With 4 datasets it is 0.125, so no
-    pair can differ significantly at level 0.1. With 15 pairs and Holm's correction, at
-    least 9 datasets are needed.
+    pair can differ significantly at level 0.1. With 15 pairs and Holm's correction,
+    this level needs at least 9 datasets.
 
     References
     ----------
@@ -202,7 +202,10 @@ def _exact_p_values(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Fl
 
 @lru_cache(maxsize=1024)
 def _sum_distribution(ranks: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return the cumulative distribution of the sum of ranks with a positive sign."""
+    """Return the distribution function of the sum of ranks with a positive sign.
+
+    Ranks are integers, so they must be doubled if some are half-integers.
+    """
     mass: _pairs.Floats = np.ones(1)
     for rank in ranks:
         mass = 0.5 * (np.pad(mass, (0, rank)) + np.pad(mass, (rank, 0)))

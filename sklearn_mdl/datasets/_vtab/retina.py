@@ -50,7 +50,8 @@ def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
     """Scale an image so that its eye has a given radius.
 
     The eye's radius is half the number of pixels in the middle row that are brighter
-    than a tenth of that row's mean. If no pixel is, half the image's height is used.
+    than a tenth of that row's mean. If fewer than two pixels are, the radius is half
+    the image's height.
     """
     pil = needed("PIL.Image", "Reading images", "vtab")
     pixels = np.asarray(image)
@@ -65,7 +66,7 @@ def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
 
 
 def subtract_local_average(pixels: np.ndarray, radius: int = RADIUS) -> np.ndarray:
-    """Return grey plus four times each pixel's difference from its local average."""
+    """Return grey plus four times the difference of each pixel from its local average."""
     values = pixels.astype(np.float32)
     sigma = (radius / 30, radius / 30, 0)
     average = gaussian_filter(values, sigma, mode="mirror", truncate=3.0)

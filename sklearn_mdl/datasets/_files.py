@@ -257,7 +257,7 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
         raise invalid("path", required, str(path), "call np.save('X.npy', X)")
     if not path.is_file():
         raise FileNotFoundError(
-            f"path must be an existing file, got {str(path)!r}; call np.save('X.npy', X)"
+            f"path must be a file, got {str(path)!r}; call np.save('X.npy', X)"
         )
     required = f"a plain array called {' or '.join(map(repr, names))}, or a single one"
     cure = "call np.save('X.npy', X), or np.save('y.npy', y.astype(str)) for text"

@@ -250,8 +250,8 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
         known = isinstance(items, list | tuple | np.ndarray)
         where = located(row, items[row] if known else None)
         raise ValueError(
-            f"Features must be finite, but those of {where} in view {name!r} are not; pass "
-            "amp=False, or load other weights"
+            f"Features must be finite, but those in view {name!r} of {where} are not; "
+            "pass amp=False, or load other weights"
         )
 
 

@@ -139,7 +139,7 @@ class FeatureCache:
         if features is not None:
             return features
         if problem:
-            warn_caller(f"No action is needed: features are recomputed, because {problem}")
+            warn_caller(f"Cached features are recomputed, because {problem}")
         from filelock import FileLock  # slow to import
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -253,7 +253,7 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
 
 
 def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
-    """Encode items into a file, and return its rows. Resume an interrupted extraction."""
+    """Encode items into a file, or resume doing so, and return the rows."""
     rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
     # Form the same minibatches as without the interruption, for the same last bits.

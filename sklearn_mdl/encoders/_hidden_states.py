@@ -109,7 +109,7 @@ class HiddenStatesEncoder(ViewEncoder):
     }
 
     def __sklearn_clone__(self) -> Self:
-        """Copy the settings, but share the model and tokenizer, as fit changes neither."""
+        """Copy the settings, but share the model and tokenizer."""
         return self._copy_sharing("module", "tokenizer")
 
     @fit_context
@@ -221,7 +221,7 @@ class HiddenStatesEncoder(ViewEncoder):
         return inputs
 
     def _states(self, inputs: Inputs) -> tuple[dict[int | str, Tensor], Tensor]:
-        """Return each layer's hidden states (B, tokens, width), and a mask of real tokens."""
+        """Return each layer's hidden states (B, tokens, width) and the token mask."""
         moved = {name: tensor.to(self._device()) for name, tensor in inputs.items()}
         is_named = self.layers is not None and isinstance(self.layers[0], str)
         names = list(cast(Sequence[str], self.layers)) if is_named else []

@@ -56,7 +56,7 @@ class TextEncoder(ImageOrTextTransformer):
     _parameter_constraints: ClassVar[Constraints] = {"model": [HasMethods(["encode"])]}
 
     def __sklearn_clone__(self) -> Self:
-        """Return a new encoder that shares the model, which ``fit`` does not change."""
+        """Return a new encoder that shares the model."""
         return self._copy_sharing("model")
 
     @fit_context

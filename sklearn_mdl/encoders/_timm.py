@@ -32,7 +32,7 @@ READ = {"checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay", "cache_di
 
 
 def sources_of_name(name: str) -> Sources:
-    """Return the folder or repository that a model name such as "hf-hub:X" refers to."""
+    """Return the folder or repository in a model name such as "hf-hub:REPOSITORY"."""
     kind, colon, rest = name.partition(":")
     if not colon:
         return Sources()
@@ -329,7 +329,7 @@ class TimmEncoder(ImageEncoder):
         return Frozen(model, transform, "L" if channels == 1 else "RGB", layout, device)
 
     def _sources(self) -> Sources:
-        """Return the names of files and downloads from which ``fit`` loads the model."""
+        """Return the names of files and downloads that ``fit`` needs."""
         reads = sources_of_name(self.model_name)
         if self.checkpoint_path is not None:
             return reads._replace(paths=[*reads.paths, fspath(self.checkpoint_path)])

@@ -104,7 +104,7 @@ class TorchEncoder(ImageEncoder):
     }
 
     def __sklearn_clone__(self) -> Self:
-        """Copy the settings, but share the module, which ``fit`` does not change."""
+        """Copy the settings, but share the module."""
         return self._copy_sharing("module")
 
     def _load(self) -> Frozen:

@@ -89,7 +89,7 @@ def distinct_encoders(
 
 
 def _settings(encoder: AnyEncoder) -> str:
-    """Return the class and settings as text, with the ids of objects such as modules."""
+    """Return the class and settings as text, with ids of objects such as modules."""
     params = encoder.get_params(deep=True)
     words = [
         f"{name}={value!r}" if isinstance(value, PLAIN) else f"{name}@{id(value)}"

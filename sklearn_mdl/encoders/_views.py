@@ -151,7 +151,7 @@ def view_name(layer: int | str | None, position: str | int | None) -> str:
 
 
 def checked_positions(positions: Positions) -> list[str | int]:
-    """Check that positions are distinct names or integers, and return them as a list."""
+    """Return positions as a list, or raise ValueError for unknown or repeated ones."""
     given = [positions] if isinstance(positions, str | int) else list(positions)
     known = [p in POSITIONS if isinstance(p, str) else _is_whole(p) for p in given]
     if not given or not all(known) or len(set(given)) < len(given):

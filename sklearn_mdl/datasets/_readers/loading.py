@@ -55,10 +55,7 @@ def _saved(path: Path) -> list[Path]:
 
 
 def _marked(name: str) -> Finder:
-    """Return a finder for folders with a file ``name``, on the first level that has any.
-
-    The levels are the path, its folders and their folders.
-    """
+    """Return a finder for folders with a file ``name``, at most two levels down."""
 
     def find(path: Path) -> list[Path]:
         for pattern in (name, f"*/{name}", f"*/*/{name}"):

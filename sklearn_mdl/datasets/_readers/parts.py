@@ -28,7 +28,7 @@ class ReadRequest(NamedTuple):
     groups: str | None = None
 
     def refuse(self, place: object, *fields: str) -> None:
-        """Raise ValueError if a field is given that the files at a place cannot have."""
+        """Raise ValueError if one of the fields is given, since the files lack it."""
         for field in fields:
             given = getattr(self, field)
             if given is not None:
@@ -95,7 +95,7 @@ class Representations(NamedTuple):
     notes: list[str]
 
     def __str__(self) -> str:
-        """Return a summary: the format, then a line for each dataset and each remark."""
+        """Return the format, and a line for each dataset and each remark."""
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
@@ -406,5 +406,5 @@ def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None
     if vector.shape != (width,):
         raise ValueError(
             f"Embeddings in {place} must be vectors of length {width}, like the first, "
-            f"but {what} has shape {vector.shape}; save one such vector per row"
+            f"but {what} has shape {vector.shape}; save tokens.mean(0) or omit it"
         )

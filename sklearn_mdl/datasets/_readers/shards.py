@@ -94,7 +94,7 @@ def stage_rows(
     def rows() -> Iterator[np.ndarray]:
         for X, y in chain([first], blocks):
             if X.shape[1] != width:
-                required, cure = f"{width}, as in the first", "pass one encoder's shards"
+                required, cure = f"{width}, as in the first", "pass other shards"
                 raise invalid("The width of all shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
                 required, cure = f"{labels[0].dtype} as before", "save y.astype(str)"

@@ -66,7 +66,7 @@ def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
 
 
 def subtract_local_average(pixels: np.ndarray, radius: int = RADIUS) -> np.ndarray:
-    """Return grey plus four times the difference of each pixel from its local average."""
+    """Return grey plus four times each pixel's difference from its local average."""
     values = pixels.astype(np.float32)
     sigma = (radius / 30, radius / 30, 0)
     average = gaussian_filter(values, sigma, mode="mirror", truncate=3.0)

@@ -136,7 +136,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return True if a folder contains a file of labels, as for one dataset."""
+    """Return True if a folder contains a file of labels, as a dataset's folder does."""
     return any((folder / f"{_LABELS_STEM}{s}").is_file() for s in _READERS)
 
 
@@ -308,7 +308,7 @@ def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:
 
 
 def _choose(present: Collection[str], names: Collection[str]) -> str:
-    """Return the only name that is present, or else the only array's name."""
+    """Return the one of `names` that is present, or else the only array's name."""
     candidates = [name for name in names if name in present] or list(present)
     if len(candidates) != 1:
         raise ValueError(f"it holds {sorted(present) or 'no array'}")

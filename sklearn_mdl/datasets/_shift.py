@@ -121,7 +121,7 @@ def train_test_shift(
     shifts in KITTI, DMLab, PatchCamelyon and SmallNORB. This function measures how many
     standard deviations each split's test accuracy is from the mean of the other splits,
     and takes the maximum over readouts. Then it ranks the original split among all
-    splits by this distance. Without a shift, all ranks are equally likely for any
+    splits by this distance. Without a shift, all ranks are equally likely, whatever the
     classifiers. So the probability of a false alarm is at most `level`.
 
     Parameters
@@ -270,7 +270,8 @@ def _p_value(accuracies: np.ndarray) -> float:
 def _distances(accuracies: np.ndarray) -> np.ndarray:
     """Return each split's distance from the other splits, maximal over readouts.
 
-    The distance is from their mean accuracy, in their standard deviations.
+    The distance is from the mean accuracy of the other splits, in standard deviations
+    of the other splits.
     """
     n = accuracies.shape[1]
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)

@@ -235,7 +235,7 @@ def prepared(
     """Yield decoded and preprocessed images as minibatches (B, C, H, W)."""
 
     def prepare(row: int) -> Tensor:
-        with default_torch():  # settings of the thread that decodes
+        with default_torch():  # torch's settings are per thread
             return frozen.transform(image_at(images, row, frozen.mode))
 
     return minibatches(prepare, rows, batch_size, effective_n_jobs(n_jobs))

@@ -206,7 +206,7 @@ def _files_of(X: object) -> list[tuple[int, int] | None] | None:
     """Return the size and modification time of each file whose path is in the data.
 
     Paths may be in a list, an array, a series, the columns of a frame or lazy images.
-    The entry for text that is not a path is None. If there are no paths, return None
+    The entry for other text is None. If no item is the path of a file, return None
     instead of a list.
     """
     stats = [_stat_of(path) for path in _paths_in(X)]
@@ -256,7 +256,7 @@ def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
     """Encode items into a file, or resume doing so, and return the rows."""
     rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
-    # Form the same minibatches as without the interruption, for the same last bits.
+    # Resume after a complete minibatch, since minibatches affect the last bits.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
         rows.adopt(min(n_rows, len(items)))

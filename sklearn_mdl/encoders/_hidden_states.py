@@ -36,10 +36,9 @@ Inputs = Mapping[str, Tensor]
 class HiddenStatesEncoder(ViewEncoder):
     """Hidden states of a language model, or of any module with tokens, as features.
 
-    The hidden states of each minibatch are pooled before the next minibatch runs, so
-    memory holds only one minibatch of hidden states. Wrap the encoder in a
-    :class:`~sklearn_mdl.encoders.CachedEncoder` to store features in a file and to
-    resume an interrupted run.
+    Hidden states are pooled after each minibatch, so they need not fit into memory for
+    all rows. Wrap the encoder in a :class:`~sklearn_mdl.encoders.CachedEncoder` to
+    store features in a file and to resume an interrupted run.
 
     Parameters
     ----------

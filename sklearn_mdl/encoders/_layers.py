@@ -44,7 +44,7 @@ def views_by_name(layers: list[str], pools: list[str]) -> list[View]:
     ------
     ValueError
         If a pool is unknown or impossible for a layer, if a combination occurs twice,
-        or if there is none.
+        or if there are no combinations.
     """
     views = [_view(layer, pool) for layer in layers for pool in pools]
     if not views or len(set(views)) < len(views):
@@ -72,8 +72,8 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     features : Tensor of shape (N, d), (N, L, C), (N, C, H, W) or (N, H, W, C)
         Vectors, tokens, or maps.
     view : View
-        "avg" and "max" pool over the pixels of a map or over patch tokens, and keep
-        vectors. "cls" keeps the class token. "flatten" keeps all values.
+        "avg" and "max" pool over the pixels of a map or over patch tokens, and leave
+        vectors unchanged. "cls" keeps the class token. "flatten" keeps all values.
     layout : Layout
 
     Returns

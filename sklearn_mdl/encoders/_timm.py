@@ -170,7 +170,7 @@ def _convert(
     body: nn.Module,
     weights: Mapping[str, Tensor],
 ) -> nn.Module:
-    """Return a model with weights that timm converted from another program or size."""
+    """Return a model with weights that timm converts to its names and shapes."""
     heads = [weights[f"{h}.weight"] for h in _heads(body) if f"{h}.weight" in weights]
     n_classes = heads[0].shape[0] if heads else 0
     # Pass the loaded weights, since timm would read the file in an unsafe way.

@@ -61,7 +61,7 @@ def image_encoder_of(encoder: AnyEncoder) -> ImageEncoder:
 def distinct_encoders(
     encoders: Sequence[AnyEncoder], shapes: Sequence[Shape]
 ) -> list[AnyEncoder]:
-    """Return a fitted copy of each encoder, which equal encoders share.
+    """Return a fitted copy of each encoder. Equal encoders share a copy.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
     """Base class of transformers that take images or text and need no fitting."""
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags of a transformer of images or text that needs no fit."""
+        """Return the tags of a transformer of images or text that needs no fitting."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.no_validation = True
@@ -33,7 +33,7 @@ class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
         return tags
 
     def _copy_sharing(self, *names: str) -> Self:
-        """Return an unfitted copy that shares the parameters with these names."""
+        """Return an unfitted copy that shares the named parameters."""
         params = self.get_params(deep=False)
         others = {n: clone(params[n], safe=False) for n in params.keys() - set(names)}
         copied = type(self)(**params | others)

@@ -314,7 +314,7 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
         required = f"an array of real numbers with the non-empty axes {tuple(names)}"
-        given = f"shape {shape}{kind and f' of {kind}'}; pass an array and its axes"
+        given = f"shape {shape}{kind and f' of {kind}'}; pass axes=NAMES, one per axis"
         raise ValueError(f"{what} must be {required}, got {given}")
     return shape
 

@@ -97,7 +97,7 @@ def compare(
     Raises
     ------
     TypeError
-        If an argument is unknown or has another form. The message says what to write.
+        If an argument is unknown or has the wrong form. The message says what to write.
     ValueError
         If a value is invalid, such as y with several columns, or if an encoder needs
         rows and X is None. Also if a pandas frame has the index of y in another order,
@@ -129,7 +129,7 @@ def compare(
 
 
 def _datasets_of(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
-    """Return each dataset's rows, labels and groups, if given, keyed by its name."""
+    """Return each dataset's rows, labels and groups if given, by dataset name."""
     if datasets is None:
         named = () if groups is None else (groups,)
         return {"data": (*_one_dataset(encoders, X, y), *named)}

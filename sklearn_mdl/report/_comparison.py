@@ -261,7 +261,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return the verdict and the scorer's tables as text."""
-        _, _, tables = self.scorer.summary().partition("\n\n")  # without a verdict
+        _, _, tables = self.scorer.summary().partition("\n\n")  # skip the verdict
         return f"{self.verdict()}\n\n{tables}"
 
     @cached_property

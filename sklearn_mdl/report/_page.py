@@ -240,7 +240,7 @@ class View:
         return self.comparison.rows(dataset)[0].encoder
 
     def kinds(self, dataset: str) -> Plot | None:
-        """Return the plot of the best encoder's weights, or None without two kinds."""
+        """Return the plot of the best encoder's weights, or None for a single kind."""
         curve = self.curves.get((dataset, self.winner(dataset)))
         if curve is None or len(curve.kinds) < 2:
             return None

@@ -165,7 +165,7 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
 def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
     """Write nats saved over labels alone, with a row per encoder and dataset.
 
-    Other ranking tools read this form, with a metric whose higher values are better.
+    Other ranking tools read this form, in which a higher score is better.
     """
     saved = scorer.savings_per_example("labels")
     rows = [

@@ -87,7 +87,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _check_pickle(content: bytes) -> None:
-    """Raise ValueError if a pickle names classes that plain tensors do not need."""
+    """Raise ValueError if a pickle names objects that plain tensors do not need."""
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
             module, _, name = str(argument).partition(" ")

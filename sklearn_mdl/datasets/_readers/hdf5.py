@@ -125,7 +125,7 @@ def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
 
 
 def _labels_file(path: Path, folder: Path) -> Path:
-    """Return the CSV file named like `path`, else labels.csv or the only CSV file."""
+    """Return the CSV file named like `path`, or labels.csv, or the only CSV file."""
     named = [path.with_suffix(".csv"), folder / "labels.csv"]
     tables = [file for file in named if file.is_file()] or sorted(folder.glob("*.csv"))
     if not tables or (len(tables) > 1 and tables[0] not in named):
@@ -177,7 +177,7 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _attribute(item: Any, name: str, default: str) -> str:
-    """Return an attribute as text. Raise TypeError for lists, which may crash h5py."""
+    """Return an attribute as text. Raise TypeError unless it is text or an integer."""
     if name not in item.attrs:
         return default
     kind = item.attrs.get_id(name).dtype

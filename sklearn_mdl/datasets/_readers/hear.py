@@ -103,7 +103,7 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     path = folder / f"{split}.target-labels.pkl"
     required, cure = "only lists, text and numbers", "call pickle.dump(y.tolist(), f)"
     content = path.read_bytes()
-    with readable(path, required, cure, Exception):  # damaged pickles raise any error
+    with readable(path, required, cure, Exception):  # damage may cause any error
         _check_places(content)
         rows = _PlainUnpickler(io.BytesIO(content)).load()
     if not isinstance(rows, list):

@@ -114,9 +114,9 @@ def load_representations(
     ----------
     source : path-like or AnnData
     label : str, default=None
-        Name of the column or array of labels. By default, the only one with a common
-        name such as "label", or else the only one. Feature directories and HEAR files
-        have no such columns.
+        Name of the column or array of labels. By default, the only column with a common
+        name such as "label", or else the only column. Feature directories and HEAR
+        files have no such columns.
     splits : list of str, default=None
         Splits to read. By default, all splits are concatenated, since a prequential
         code needs no held-out data. Only Hugging Face, eva and HEAR folders, and

@@ -218,8 +218,8 @@ def chosen_splits(
 def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     """Return labels as a NumPy array, and a mask of known labels.
 
-    None, NaN and empty text mean that a label is unknown. The array then has another
-    label in its place.
+    None, NaN and empty text mean that a label is unknown. The array then contains an
+    arbitrary label.
 
     Raises
     ------
@@ -406,5 +406,5 @@ def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None
     if vector.shape != (width,):
         raise ValueError(
             f"Embeddings in {place} must be vectors of length {width}, like the first, "
-            f"but {what} has shape {vector.shape}; save tokens.mean(0) or omit it"
+            f"but {what} has shape {vector.shape}; save tokens.mean(0), or omit the row"
         )

@@ -47,8 +47,8 @@ def stage_rows(
         is replaced only if this package wrote it, which the file ``.sklearn_mdl`` in
         the folder records.
     features, label : str, default=None
-        Names of columns or tensors. By default, the only possible one. For labels, the
-        only one with a common name, such as "label", is preferred.
+        Names of columns or tensors. By default, the only possible name is used. For
+        labels, the only common name, such as "label", is preferred.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def stage_rows(
     def rows() -> Iterator[np.ndarray]:
         for X, y in chain([first], blocks):
             if X.shape[1] != width:
-                required, cure = f"{width}, as in the first", "pass other shards"
+                required, cure = f"{width} as in the first", "pass one encoder's shards"
                 raise invalid("The width of all shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
                 required, cure = f"{labels[0].dtype} as before", "save y.astype(str)"

@@ -29,7 +29,7 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 class VtabData:
     """Images decoded on demand, and VTAB's labels.
 
-    An instance is also a dataset of pairs (image, label) for torch.
+    You can also use an instance as a torch dataset of pairs (image, label).
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class VtabData:
     def reshuffled(
         self, random_state: int | RandomState | None = None, n_train: int | None = None
     ) -> tuple[VtabData, VtabData]:
-        """Shuffle all images and split them in two, as Li et al. (2023) do.
+        """Shuffle and split all images in two, as in Li, Bornschein and Hutter (2023).
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class VtabData:
         Returns
         -------
         train, test : VtabData
-            Li et al. (2023) evaluate online on ``train``.
+            Li et al. evaluate online on ``train``.
 
         Raises
         ------

@@ -80,7 +80,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
         return READERS[task.name](task, folder)
     except (OSError, ImportError):
         raise
-    except Exception as error:  # damaged files make readers raise any error
+    except Exception as error:  # damaged files may cause any error
         reason = str(error).partition(". ")[0]
         raise ValueError(
             f"The files of {task.name} in {folder} must be as their owners publish "

@@ -849,7 +849,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
         (
             ["deep.parquet", "flat.safetensors"],
             {},
-            "width of all shards must be 3, .*, got 2",
+            "width of all shards must be 3 .*, got 2",
         ),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
         (["half.safetensors"], {}, "must hold types F64, .* I16; save array.astype"),

@@ -29,7 +29,7 @@ def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     if not encoders:
         shapes = {name: array.shape for name, array in arrays.items()}
         required = "an array (n_samples, width) for each encoder"
-        raise damaged(path, required, f"it holds {shapes}", cure)
+        raise damaged(path, required, f"it holds {shapes}", "pass X=X, y=y to np.savez")
     key, column = parts.id_and_label(list(rows), wanted, path)
     ids = None if key is None else rows[key].astype(str)
     groups = parts.groups_in({n: r.tolist() for n, r in rows.items()}, wanted, path)

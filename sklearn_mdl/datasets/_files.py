@@ -279,7 +279,7 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
             check_member(archive.zip, name)
             array: np.ndarray = archive[name]
     except OSError as error:
-        if error.errno == errno.EINVAL:  # the archive refers to a byte before its first
+        if error.errno == errno.EINVAL:  # the archive refers to a byte before its start
             raise ValueError("parts of the archive are missing") from error
         raise
     return array

@@ -253,7 +253,7 @@ def _accuracies(
     on_test, on_train = [], []
     for readout in classifiers.values():
         with warnings.catch_warnings():
-            # All splits have the same limit of iterations, so the comparison is fair.
+            # All splits have the same limit on iterations, so the comparison is fair.
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = clone(readout).fit(X, y)
         on_test.append(float(np.mean(fitted.predict(X_test) == y_test)))

@@ -35,7 +35,7 @@ KINDS = (
     "None, an array, the path of a feature file, a list of columns, a transformer, a "
     "function, a torch module, the name of a timm model, or a model with `encode`"
 )
-ROWS = 256  # rows per step of the progress bar
+ROWS = 256  # rows per call of an encoder
 
 
 def named_encoders(encoders: object) -> dict[str, object]:

@@ -354,7 +354,7 @@ def test_pickles_that_could_run_code_are_refused(tmp_path, capsys):
     other = eva(tmp_path / "other", wrap=lambda _: Harmful())
     assert "only tensors" in message(other)
     np.savez(tmp_path / "a.npz", X=np.ones((2, 2)), y=np.array([None, 1], dtype=object))
-    assert "could run code" in message(tmp_path / "a.npz")
+    assert "y.astype(str)" in message(tmp_path / "a.npz")
     assert "this was run" not in capsys.readouterr().out
 
 
@@ -609,7 +609,7 @@ def test_an_origin_that_is_there_twice_is_refused(tmp_path):
     path = eva(tmp_path) / "deep"
     manifest = path / "study" / "manifest.csv"
     manifest.write_text(manifest.read_text().replace("row7,", "row8,"))
-    assert "'row8' occurs twice" in message(path)
+    assert "'row8' occurs several times" in message(path)
 
 
 @for_each("labels", [[True, 1], [1, "1"], ["a", False], [0.5, True]])
@@ -849,7 +849,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
         (
             ["deep.parquet", "flat.safetensors"],
             {},
-            "width of all shards must be 3, .*, got 2",
+            "width of all shards must be 3 .*, got 2",
         ),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
         (["half.safetensors"], {}, "must hold types F64, .* I16; save array.astype"),

@@ -99,10 +99,10 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     ----------
     directory : str or Path
         Directory with one folder per dataset. Each folder contains one ``.npy``,
-        ``.npz`` or ``.safetensors`` file per encoder, which has the encoder's name, and
-        a file "labels" with one of these suffixes. An optional file "groups" contains
-        the group of each row, such as a patient. You may also pass the folder of a
-        single dataset.
+        ``.npz`` or ``.safetensors`` file per encoder, named after the encoder, and a
+        file "labels" with one of these suffixes. An optional file "groups" contains the
+        group of each row, such as a patient. You may also pass the folder of a single
+        dataset.
 
     Returns
     -------
@@ -117,8 +117,9 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     FileNotFoundError
         If the directory or the labels of a dataset are missing.
     ValueError
-        If the directory has no dataset, or a dataset has no features. Also if a dataset
-        has two files of the same encoder, or features and labels of different lengths.
+        If the directory has no dataset, a dataset has no features, or a file is
+        invalid. Also if a dataset has two files for an encoder, or features and labels
+        of different lengths.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -135,7 +136,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return True if a folder contains a file of labels, so it is one dataset."""
+    """Return True if a folder contains a file of labels, as a dataset's folder does."""
     return any((folder / f"{_LABELS_STEM}{s}").is_file() for s in _READERS)
 
 
@@ -200,7 +201,7 @@ def load_groups(path: str | Path) -> np.ndarray:
     Parameters
     ----------
     path : str or Path
-        As for :func:`load_labels`, but the array is called "groups".
+        As for :func:`load_labels`, except that the name of the array is "groups".
 
     Returns
     -------
@@ -256,10 +257,10 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
         raise invalid("path", required, str(path), "call np.save('X.npy', X)")
     if not path.is_file():
         raise FileNotFoundError(
-            f"path must be an existing file, got {str(path)!r}; call np.save(path, X)"
+            f"path must be a file, got {str(path)!r}; call np.save('X.npy', X)"
         )
     required = f"a plain array called {' or '.join(map(repr, names))}, or a single one"
-    cure = "call np.save(path, X), or np.save(path, y.astype(str)) for text"
+    cure = "call np.save('X.npy', X), or np.save('y.npy', y.astype(str)) for text"
     with readable(path, required, cure, *UNREADABLE):
         return _READERS[path.suffix](path, names)
 
@@ -278,14 +279,14 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
             check_member(archive.zip, name)
             array: np.ndarray = archive[name]
     except OSError as error:
-        if error.errno == errno.EINVAL:  # the archive refers to a byte before its first
+        if error.errno == errno.EINVAL:  # the archive refers to a byte before its start
             raise ValueError("parts of the archive are missing") from error
         raise
     return array
 
 
 def check_member(archive: zipfile.ZipFile, name: str) -> None:
-    """Raise ValueError if an array's size in an archive contradicts its header."""
+    """Raise ValueError if an array in an archive cannot have the size it declares."""
     member = name if name in archive.namelist() else f"{name}.npy"
     info = archive.getinfo(member)
     if info.file_size > MOST_TO_ONE * info.compress_size:
@@ -301,14 +302,13 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:
-    # Only the chosen array is read from the file.
     with safe_open(path, framework="numpy") as archive:
         array: np.ndarray = archive.get_tensor(_choose(archive.keys(), names))
     return array
 
 
 def _choose(present: Collection[str], names: Collection[str]) -> str:
-    """Return the only one of the names that is present, or the only array's name."""
+    """Return the one of `names` that is present, or else the only array's name."""
     candidates = [name for name in names if name in present] or list(present)
     if len(candidates) != 1:
         raise ValueError(f"it holds {sorted(present) or 'no array'}")

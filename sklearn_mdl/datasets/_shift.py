@@ -92,7 +92,7 @@ class TrainTestShift:
                 self.readouts, own, means, self.intervals, self.differences, strict=True
             )
         ]
-        no_difference = "no difference was found between them"
+        no_difference = "no difference was found between the parts"
         verdict = "the parts differ" if self.differs else no_difference
         return (
             f"Test accuracy with {self.n_train} train and {self.n_test} test examples "
@@ -131,17 +131,17 @@ def train_test_shift(
     readouts : mapping of str to classifier, default=None
         By default, a logistic regression and a multilayer perceptron, both on
         standardised features. The perceptron has a hidden layer of 256 units and is
-        trained for 30 epochs. The paper instead chose readouts from a grid on held-out
-        rows.
+        trained for at most 30 epochs. The paper instead chose readouts from a grid on
+        held-out rows.
     n_reshuffles : int, default=19
         Number of reshuffled splits. More splits detect smaller shifts.
     level : float, default=0.05
         Largest probability of a false alarm. Must be at least ``1 / (n_reshuffles +
         1)``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the splits, and of all classifiers with a ``random_state``.
+        Seed of the splits, and of classifiers whose ``random_state`` is None.
     n_jobs : int, default=None
-        Number of splits fitted in parallel processes. Results do not depend on it.
+        Number of splits to evaluate in parallel. Results do not depend on ``n_jobs``.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def train_test_shift(
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> from sklearn_mdl.datasets import train_test_shift
     >>> X, y = load_digits(return_X_y=True)
-    >>> parts = (X[:1200], y[:1200]), (X[1200:], y[1200:])  # by other writers
+    >>> parts = (X[:1200], y[:1200]), (X[1200:], y[1200:])  # test: other writers
     >>> shift = train_test_shift(
     ...     *parts, readouts={"neighbour": KNeighborsClassifier(1)}, random_state=0
     ... )
@@ -246,14 +246,14 @@ def _accuracies(
     parts: tuple[Part, Part],
     order: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """Return the readouts' accuracies on a split's test part and train part."""
+    """Return each readout's accuracies on the test part and train part of a split."""
     n_train = len(parts[0][1])
     X, y = deal(*parts, order[:n_train])
     X_test, y_test = deal(*parts, order[n_train:])
     on_test, on_train = [], []
     for readout in classifiers.values():
         with warnings.catch_warnings():
-            # All splits get the same number of iterations, so the comparison is fair.
+            # All splits have the same limit on iterations, so the comparison is fair.
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted = clone(readout).fit(X, y)
         on_test.append(float(np.mean(fitted.predict(X_test) == y_test)))
@@ -262,15 +262,16 @@ def _accuracies(
 
 
 def _p_value(accuracies: np.ndarray) -> float:
-    """Return the share of splits whose distance is at least that of the first split."""
+    """Return the share of splits whose distance is at least the first split's."""
     distances = _distances(accuracies)
     return float(np.mean(distances >= distances[0] * (1 - 1e-9)))
 
 
 def _distances(accuracies: np.ndarray) -> np.ndarray:
-    """Return each split's distance from the mean of the others, maximal over readouts.
+    """Return each split's distance from the other splits, maximal over readouts.
 
-    Distances are in standard deviations of the other splits' accuracies.
+    The distance is from the mean accuracy of the other splits, in standard deviations
+    of the other splits.
     """
     n = accuracies.shape[1]
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)

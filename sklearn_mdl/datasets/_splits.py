@@ -36,8 +36,9 @@ def prequential_order(
         ``N`` rows belong to class ``c``, then about ``t n_c / N`` of the first ``t``
         rows do, with an error below ``1 + C n_c / N`` for ``C`` classes. This makes
         learning curves of small or unbalanced data less noisy. But a stratified order
-        reveals information about the labels, and codelengths do not include its cost.
-        So compare codelengths of stratified orders only with each other.
+        reveals information about the labels, and codelengths do not include the cost
+        of this information. So compare codelengths of stratified orders only with each
+        other.
 
     Returns
     -------
@@ -47,7 +48,7 @@ def prequential_order(
     Raises
     ------
     ValueError
-        If ``stratify`` is True and ``y`` is not one-dimensional.
+        If ``stratify`` is True and ``y`` has several columns.
 
     Examples
     --------
@@ -77,30 +78,32 @@ def reshuffle(
 ) -> tuple[tuple[Rows, ...], tuple[Rows, ...]]:
     """Pool a train and a test part, shuffle, and split into parts of the same sizes.
 
-    Reshuffling makes rows i.i.d. if the original parts have different distributions, as
+    If the original parts have different distributions, the reshuffled parts do not, as
     in Li, Bornschein and Hutter (2023, appendix "Distribution shift between train and
-    test in VTAB"). :func:`~sklearn_mdl.datasets.train_test_shift` tests for such a
-    difference.
+    test in VTAB"). :func:`~sklearn_mdl.datasets.train_test_shift` tests whether the
+    original distributions differ.
 
     Parameters
     ----------
     train, test : tuple of sequences
-        ``(X, y)``, or a tuple with any other number of row sequences. A sequence is an
-        array, tensor, sparse matrix, data frame or list, or an object with ``+`` and
-        ``take(rows)``, such as the images of :func:`~sklearn_mdl.datasets.load_vtab`.
-        Such images are not decoded.
+        ``(X, y)``, or another number of sequences with an entry for each row. A
+        sequence is an array, tensor, sparse matrix, data frame or list, or an object
+        with ``+`` and ``take(rows)``, such as the images of
+        :func:`~sklearn_mdl.datasets.load_vtab`, which are not decoded.
     random_state : int, RandomState instance or None, default=None
         Seed of the permutation.
 
     Returns
     -------
     train, test : tuple of sequences
-        Reshuffled parts, whose sequences have the original kinds and lengths.
+        Reshuffled parts, whose sequences have the original lengths. Sparse matrices
+        become CSR matrices.
 
     Raises
     ------
     ValueError
-        If the parts have different numbers of sequences, or sequences differ in length.
+        If the parts have different numbers of sequences or rows of different shapes,
+        or if the sequences in a part have different lengths.
 
     Examples
     --------
@@ -117,7 +120,7 @@ def reshuffle(
 
 
 def deal(train: Part, test: Part, rows: np.ndarray) -> tuple[Rows, ...]:
-    """Take rows of the pooled parts, where test rows follow the train rows."""
+    """Return rows of the joined parts, in which test rows follow the train rows."""
     pairs = zip(train, test, strict=True)
     return tuple(_take(first, second, rows) for first, second in pairs)
 
@@ -135,7 +138,7 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
 
 
 def _take(first: Rows, second: Rows, rows: np.ndarray) -> Rows:
-    """Take rows of two sequences as if the second were appended to the first."""
+    """Return rows of two sequences as if the second were appended to the first."""
     first, second = (v.detach() if _is_tensor(v) else v for v in (first, second))
     if hasattr(first, "iloc"):
         import pandas as pd

@@ -48,8 +48,8 @@ class Frozen(NamedTuple):
 class ImageEncoder(ViewEncoder):
     """Base class of transformers that turn images into features of a frozen network.
 
-    Subclasses create the network in ``_load``. Their ``_last`` runs the network on a
-    minibatch and returns the pooled outputs of its last layer.
+    Subclasses prepare the network in ``_load``. Their ``_last`` runs the network on a
+    minibatch and returns the views of its last layer.
     """
 
     unit = "image"
@@ -74,15 +74,15 @@ class ImageEncoder(ViewEncoder):
 
     @abstractmethod
     def _load(self) -> Frozen:
-        """Create the frozen model."""
+        """Return the frozen model with its preprocessing."""
 
     @abstractmethod
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
-        """Run the model and return the views of its last layer."""
+        """Run the model, and return the last layer's vectors for each of the views."""
 
     @abstractmethod
     def _identity(self) -> dict[str, object]:
-        """Return everything that affects features, except weights and views."""
+        """Return the entries that a subclass adds to the fingerprint."""
 
     @fit_context
     def fit(self, X: object, y: object = None) -> Self:
@@ -148,13 +148,13 @@ class ImageEncoder(ViewEncoder):
         return self._frozen.device
 
     def fingerprint(self) -> dict[str, object]:
-        """Return everything that affects features, except the images. Call fit first.
+        """Return a description of the encoder that cache keys contain. Call fit first.
 
         Returns
         -------
         fingerprint : dict
-            JSON data without the machine, the device and the library versions, which
-            only affect the last digits of features.
+            JSON data about the model, its weights, the preprocessing, the views and
+            ``amp``.
         """
         check_is_fitted(self, "view_names_")
         return {
@@ -199,7 +199,7 @@ class ImageEncoder(ViewEncoder):
             return vectors | self._last(frozen, batch, last)
 
     def _load_once(self, X: object) -> None:
-        """Load the model if it is missing, for example after unpickling."""
+        """Fit the encoder if necessary, or reload the model after unpickling."""
         self._fit_once(X)
         if not hasattr(self, "_frozen"):
             with default_torch():
@@ -207,7 +207,7 @@ class ImageEncoder(ViewEncoder):
             digest = weights_fingerprint(frozen.module)
             if digest != self.weights_sha256_:
                 required = f"{self.weights_sha256_[:12]!r}, as in the pickle"
-                cure = "restore the pickled weights, or call fit(X) again"
+                cure = "restore those weights, or call fit(X) again"
                 raise invalid("SHA-256 of the weights", required, digest[:12], cure)
             self._frozen = frozen
 
@@ -217,7 +217,7 @@ class ImageEncoder(ViewEncoder):
         return self.weights_sha256_
 
     def __getstate__(self) -> dict[str, object]:
-        """Replace the model by its fingerprint. The model is reloaded when needed."""
+        """Return the state without the loaded model, which is reloaded when needed."""
         if hasattr(self, "_frozen"):
             self._weights_sha256()
         state = dict(super().__getstate__())
@@ -235,7 +235,7 @@ def prepared(
     """Yield decoded and preprocessed images as minibatches (B, C, H, W)."""
 
     def prepare(row: int) -> Tensor:
-        with default_torch():  # again, since this may run in another thread
+        with default_torch():  # torch's settings are per thread
             return frozen.transform(image_at(images, row, frozen.mode))
 
     return minibatches(prepare, rows, batch_size, effective_n_jobs(n_jobs))
@@ -250,8 +250,8 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
         known = isinstance(items, list | tuple | np.ndarray)
         where = located(row, items[row] if known else None)
         raise ValueError(
-            f"Features must be finite, but view {name!r} of {where} is not; pass "
-            "amp=False, or load other weights"
+            f"Features must be finite, but those in view {name!r} of {where} are not; "
+            "pass amp=False, or load other weights"
         )
 
 
@@ -262,7 +262,7 @@ def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
 
 
 def weights_fingerprint(module: nn.Module) -> str:
-    """Return the SHA-256 of a module's state: names, types, shapes and values."""
+    """Return the SHA-256 of a module's state, with names, types, shapes and values."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():
         if not isinstance(tensor, Tensor):  # a module's extra state

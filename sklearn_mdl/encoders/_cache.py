@@ -1,4 +1,4 @@
-"""Cache of features on disk, keyed by everything that affects the features."""
+"""Cache of features on disk, keyed by the encoder and its input."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "num
 def encode(encoder: object, X: object) -> np.ndarray:
     """Fit a copy of a transformer on X without labels, and return the features of X.
 
-    A frozen transformer is not fitted again. With None or "passthrough", X is returned
-    unchanged.
+    A FrozenEstimator is neither copied nor fitted. With None or "passthrough", X is
+    returned as a dense array.
     """
     if keeps_data(encoder):
         return np.asarray(dense(X))
@@ -51,18 +51,17 @@ def encode(encoder: object, X: object) -> np.ndarray:
 
 
 def keeps_data(encoder: object) -> bool:
-    """Return True for None and "passthrough", which do not change data."""
+    """Return True if the encoder is None or "passthrough"."""
     return encoder is None or (isinstance(encoder, str) and encoder == "passthrough")
 
 
 class FeatureCache:
     """A folder of cached features.
 
-    The key of a feature set contains everything that affects the features. For network
-    encoders (TimmEncoder, TorchEncoder and HiddenStatesEncoder), the key contains the
-    weights, the preprocessing, the layers, the pooling and the content of the input.
-    For other transformers, it contains the settings, the data and the library versions.
-    It also contains the learned state of frozen transformers, and the size and
+    Each feature set has a key. For network encoders (TimmEncoder, TorchEncoder and
+    HiddenStatesEncoder), the key contains the weights, the preprocessing, the layers,
+    the pooling and the content of the input. For other transformers, it contains their
+    settings and learned state, the data and the library versions, and the size and
     modification time of each file whose path is in the data.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
@@ -74,17 +73,15 @@ class FeatureCache:
     Parameters
     ----------
     folder : path-like
-        Created when the first set is written. You can delete its files at any time.
-        Each file is a ``.safetensors`` file with an array "features" and a checksum.
+        Created if missing. You can delete its files while no process uses the cache.
+        Each set is a ``.safetensors`` file with an array "features" and a checksum.
         :func:`~sklearn_mdl.datasets.load_features` can also read these files.
 
     Notes
     -----
     Computing a network encoder's key reads the whole input, which is fast compared with
-    encoding. The key leaves out the device and the library versions, which affect only
-    the last digits of a network's features. The file records them. The key also leaves
-    out the ``forward`` code of the module in a
-    :class:`~sklearn_mdl.encoders.TorchEncoder`.
+    encoding. This key leaves out the device and the library versions, which change a
+    network's features only by rounding, and the code of the module's ``forward``.
 
     Examples
     --------
@@ -114,8 +111,8 @@ class FeatureCache:
         Parameters
         ----------
         encoder : TimmEncoder, TorchEncoder or any other transformer
-            A network encoder is fitted if necessary. Any other transformer is copied,
-            and the copy is fitted unless it is frozen.
+            A network encoder is fitted if necessary. A copy of any other transformer is
+            fitted, except for a FrozenEstimator, which is used directly.
         X : images, or other input of the transformer
         name : sequence of str, default=()
             Words at the beginning of the file name, such as a dataset and an encoder.
@@ -168,7 +165,7 @@ class FeatureCache:
     def path(
         self, encoder: BaseEstimator, X: object, *, name: Sequence[str] = ()
     ) -> Path:
-        """Return the path of a feature set, whether or not it exists.
+        """Return the path of a feature set, which need not exist.
 
         Parameters
         ----------
@@ -184,7 +181,7 @@ class FeatureCache:
 
 
 def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
-    """Return everything that affects features, as JSON data."""
+    """Return the key of a feature set, as JSON data."""
     if isinstance(encoder, ViewEncoder):
         items = encoder._items(X)
         if not hasattr(encoder, "view_names_"):
@@ -209,8 +206,8 @@ def _files_of(X: object) -> list[tuple[int, int] | None] | None:
     """Return the size and modification time of each file whose path is in the data.
 
     Paths may be in a list, an array, a series, the columns of a frame or lazy images.
-    Text that is not the path of a file gives None. If there are no files at all, the
-    result is None.
+    The entry for other text is None. If no item is the path of a file, return None
+    instead of a list.
     """
     stats = [_stat_of(path) for path in _paths_in(X)]
     return stats if any(stats) else None
@@ -238,7 +235,7 @@ def _stat_of(path: str | PathLike[str]) -> tuple[int, int] | None:
 
 
 def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
-    """Return the features in a file, or None and why the file cannot be used.
+    """Return the features in a file, or None and the reason for not using the file.
 
     If the file does not exist, the reason is "".
     """
@@ -256,7 +253,7 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
 
 
 def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
-    """Encode items into a file, resuming an interrupted extraction."""
+    """Encode items into a file, or resume doing so, and return the rows."""
     rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
     # Resume after a complete minibatch, since minibatches affect the last bits.
@@ -293,7 +290,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
     }
 
     def _sources(self) -> Sources:
-        """Return the folder that the cache reads and writes."""
+        """Return the folder of the cache."""
         return Sources(paths=[fspath(self.folder)])
 
     @fit_context
@@ -329,7 +326,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         return FeatureCache(self.folder).features(self.encoder_, X)
 
     def transform_views(self, X: object) -> dict[str, np.ndarray]:
-        """Return the features of each view, memory-mapped from one file.
+        """Return the features of each view, as memory maps of the same file.
 
         Parameters
         ----------

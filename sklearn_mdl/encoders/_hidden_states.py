@@ -1,4 +1,4 @@
-"""Encoder that pools a model's hidden states while the model runs."""
+"""Encoder that pools the hidden states of a model."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ Inputs = Mapping[str, Tensor]
 class HiddenStatesEncoder(ViewEncoder):
     """Hidden states of a language model, or of any module with tokens, as features.
 
-    Each layer's tokens are pooled while the model runs, so only the pooled vectors are
-    kept. Wrap the encoder in a :class:`~sklearn_mdl.encoders.CachedEncoder` to store
-    the vectors in a file and to resume an interrupted run.
+    Hidden states are pooled after each minibatch, so they need not fit into memory for
+    all rows. Wrap the encoder in a :class:`~sklearn_mdl.encoders.CachedEncoder` to
+    store features in a file and to resume an interrupted run.
 
     Parameters
     ----------
     module : torch.nn.Module
         The model, which runs on its current device in evaluation mode and is not
         modified. It is called as ``module(**inputs)``, with
-        ``output_hidden_states=True`` if `layers` are numbers.
+        ``output_hidden_states=True`` unless `layers` are names.
     tokenizer : callable, default=None
         A tokenizer of transformers, or any function from a list of rows to a mapping of
         tensors, such as "input_ids" and "attention_mask". If None, rows are sequences
-        of token ids, which may differ in length.
+        of token ids of any length.
     layers : sequence of int or str, default=None
         Numbers refer to the hidden states of a Hugging Face model: 0 is the embeddings
         and -1 is the last layer. Names refer to inner modules whose output is a tensor
@@ -108,7 +108,7 @@ class HiddenStatesEncoder(ViewEncoder):
     }
 
     def __sklearn_clone__(self) -> Self:
-        """Copy settings, but share the model and tokenizer, which never change."""
+        """Copy the settings, but share the model and tokenizer."""
         return self._copy_sharing("module", "tokenizer")
 
     @fit_context
@@ -127,8 +127,8 @@ class HiddenStatesEncoder(ViewEncoder):
         Raises
         ------
         ValueError
-            If a layer or position does not exist, or if the output of the model or the
-            tokenizer is invalid.
+            If `layers`, `positions` or X are invalid, or if the output of the model or
+            the tokenizer is invalid.
         TypeError
             If the model cannot be called with these inputs.
         """
@@ -148,9 +148,9 @@ class HiddenStatesEncoder(ViewEncoder):
         return self
 
     def _items(self, X: object) -> list[Any]:
-        """Return rows as a list."""
+        """Return the rows of X as a list."""
         if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
-            cure = "pass [X] for a single row"
+            cure = "pass [X] for a single row, or a list of rows"
             raise invalid("X", "a sequence of rows, such as texts", X, cure)
         rows = list(cast(Sequence[Any], X))
         if not rows:
@@ -184,13 +184,12 @@ class HiddenStatesEncoder(ViewEncoder):
             yield rows.numpy()
 
     def fingerprint(self) -> dict[str, object]:
-        """Return everything that affects features, except the rows. Call fit first.
+        """Return a description of the encoder that cache keys contain. Call fit first.
 
         Returns
         -------
         fingerprint : dict
-            JSON data with the weights, layers and positions, but without the library
-            versions and the code of ``forward``.
+            JSON data about the model, its weights, the layers and the positions.
         """
         kind = type(self.module)
         return {
@@ -202,7 +201,7 @@ class HiddenStatesEncoder(ViewEncoder):
         }
 
     def _device(self) -> torch.device:
-        """Return the device of the model."""
+        """Return the device of the model's first tensor."""
         tensors = [*self.module.parameters(), *self.module.buffers()]
         return tensors[0].device if tensors else torch.device("cpu")
 
@@ -216,7 +215,7 @@ class HiddenStatesEncoder(ViewEncoder):
         inputs = dict(self.tokenizer(rows, **options))
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
             kinds = {name: type(v).__name__ for name, v in inputs.items()}
-            cure = 'pass tokenizer=lambda rows: f(rows, return_tensors="pt")'
+            cure = 'make it return {"input_ids": torch.tensor(ids)}'
             raise invalid("The output of tokenizer", "a dict of tensors", kinds, cure)
         return inputs
 
@@ -255,7 +254,7 @@ class HiddenStatesEncoder(ViewEncoder):
         return states, real
 
     def _numbered(self, output: object) -> dict[int | str, Tensor]:
-        """Return the chosen hidden states of a Hugging Face model, keyed by number."""
+        """Return the hidden states of the chosen layers, keyed by number from 0."""
         states = getattr(output, "hidden_states", None)
         if states is None:
             required, given = "an object with `hidden_states`", type(output).__name__
@@ -278,7 +277,7 @@ def _pad(rows: list[Any]) -> Inputs:
     ids = [np.asarray(row) for row in rows]
     for row, values in zip(rows, ids, strict=True):
         if values.ndim != 1 or values.dtype.kind not in "iu":
-            required, cure = "lists of token ids", "pass tokenizer=... for text"
+            required, cure = "lists of token ids", "pass tokenizer=TOKENIZER for text"
             raise invalid("Rows of X without a tokenizer", required, row, cure)
     longest = max(map(len, ids))
     tokens = np.zeros((len(ids), longest), np.int64)

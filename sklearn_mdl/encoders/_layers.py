@@ -18,7 +18,7 @@ Vectors = dict[str, Tensor]  # tensors (N, width), keyed by view name
 
 
 class Layout(NamedTuple):
-    """Order of the axes and tokens in the outputs of layers."""
+    """Order of the axes and tokens in the output of a layer."""
 
     channels_last: bool = False  # maps are (N, H, W, C), not (N, C, H, W)
     n_prefix_tokens: int = 0  # tokens before the patches
@@ -43,8 +43,8 @@ def views_by_name(layers: list[str], pools: list[str]) -> list[View]:
     Raises
     ------
     ValueError
-        If a pool is unknown or impossible for a layer, or if a combination occurs
-        twice.
+        If a pool is unknown or impossible for a layer, if a combination occurs twice,
+        or if there are no combinations.
     """
     views = [_view(layer, pool) for layer in layers for pool in pools]
     if not views or len(set(views)) < len(views):
@@ -72,8 +72,8 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     features : Tensor of shape (N, d), (N, L, C), (N, C, H, W) or (N, H, W, C)
         Vectors, tokens, or maps.
     view : View
-        "avg" and "max" pool over the pixels of a map, or over patch tokens. "cls" keeps
-        the class token. "flatten" keeps all values.
+        "avg" and "max" pool over the pixels of a map or over patch tokens, and leave
+        vectors unchanged. "cls" keeps the class token. "flatten" keeps all values.
     layout : Layout
 
     Returns
@@ -83,7 +83,7 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     Raises
     ------
     ValueError
-        If there is no class token, or nothing to pool over.
+        If there is no class token, or if the shape of ``features`` does not fit.
     """
     values = features.float()
     if view.pool == "cls":
@@ -110,7 +110,7 @@ def check_layers(module: nn.Module, layers: list[str]) -> None:
     for layer in layers:
         if layer not in names:
             near = get_close_matches(layer, names, n=3, cutoff=0.0) or names[:3]
-            required = "'last' or the name of a module inside the model"
+            required = "the name of a module inside the model"
             raise invalid("layer", required, layer, f"pass one of {near}")
 
 
@@ -120,14 +120,13 @@ def pooled_outputs(
 ) -> Iterator[Vectors]:
     """Pool the outputs of inner layers while a module runs.
 
-    Outputs are pooled immediately, which saves memory. Besides, later layers such as
-    in-place rectifiers may overwrite an output.
+    Each output is pooled as soon as the layer has run, to save memory.
 
     Yields
     ------
     vectors : dict of str to Tensor
-        Vectors of shape (N, width), keyed by view name. They are added while the module
-        runs.
+        Vectors of shape (N, width), keyed by view name. The dict is empty until the
+        module runs.
     """
     vectors: dict[str, Tensor] = {}
 

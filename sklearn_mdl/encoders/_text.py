@@ -56,7 +56,7 @@ class TextEncoder(ImageOrTextTransformer):
     _parameter_constraints: ClassVar[Constraints] = {"model": [HasMethods(["encode"])]}
 
     def __sklearn_clone__(self) -> Self:
-        """Return a new encoder that shares the model, which never changes."""
+        """Return a new encoder that shares the model."""
         return self._copy_sharing("model")
 
     @fit_context
@@ -120,15 +120,14 @@ def _texts(X: object) -> list[str]:
     if not texts or wrong:
         given = texts[wrong[0]] if wrong else texts
         where = f"X[{wrong[0]}]" if wrong else "X"
-        raise invalid(where, "text", given, "pass pandas.Series(X).fillna('')")
+        raise invalid(where, "text", given, "pass Series(X).fillna('').astype(str)")
     return texts
 
 
 def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     """Return three text encoders that need no pre-trained model.
 
-    A pre-trained encoder that does not beat these baselines has learned nothing useful
-    for the task.
+    Use these encoders as baselines for pre-trained encoders.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def sources_of_name(name: str) -> Sources:
 
 
 def check_options(options: Mapping[str, object] | None) -> None:
-    """Raise ValueError for options that would make timm read files or URLs."""
+    """Raise ValueError for options that could make timm read files or URLs."""
     for name in sorted(READ & set(options or {})):
         raise ValueError(
             f"model_options must not name files or folders, but contains {name}; omit "
@@ -49,7 +49,7 @@ def check_options(options: Mapping[str, object] | None) -> None:
 
 
 def check_name(timm: ModuleType, name: str) -> None:
-    """Raise ValueError unless timm has a model of that name."""
+    """Raise ValueError if timm lacks a model or its weights. Accept names on a hub."""
     if name.startswith(HUBS):
         return
     architecture, _, tag = name.partition(".")
@@ -70,22 +70,21 @@ def source_of(timm: ModuleType, name: str) -> str:
     config = timm.get_pretrained_cfg(name)
     hub = getattr(config, "hf_hub_id", None)
     if hub:
-        # timm leaves the tag out of the identifier if the model's name implies it.
         full = hub if "." in hub or not config.tag else f"{hub}.{config.tag}"
         return f"model.safetensors from huggingface.co/{full.removesuffix('/')}"
     return getattr(config, "url", None) or "a weights file of this model"
 
 
 def check_network(timm: ModuleType, name: str) -> None:
-    """Raise OSError at once if weights must be downloaded from an unreachable host.
+    """Raise OSError if weights must be downloaded from a hub that is unreachable.
 
     Without this check, the hub's client would retry for a minute or two.
 
     Raises
     ------
     OSError
-        If the weights are not on disk, no proxy is configured, and the host cannot be
-        reached.
+        If timm's weights are on the hub but not on disk, no proxy is configured, and
+        the hub cannot be reached.
     """
     hub = needed("huggingface_hub", "TimmEncoder", "images")
     config = None if name.startswith(HUBS) else timm.get_pretrained_cfg(name)
@@ -171,7 +170,7 @@ def _convert(
     body: nn.Module,
     weights: Mapping[str, Tensor],
 ) -> nn.Module:
-    """Return a model whose weights timm converted from another program or size."""
+    """Return a model with weights that timm converts to its names and shapes."""
     heads = [weights[f"{h}.weight"] for h in _heads(body) if f"{h}.weight" in weights]
     n_classes = heads[0].shape[0] if heads else 0
     # Pass the loaded weights, since timm would read the file in an unsafe way.
@@ -190,9 +189,9 @@ def _convert(
             )
             raise damaged(path, "all weights of the model", reason, cure) from error
         missing, unknown = sorted(expected - given), sorted(given - expected)
-        text = f"lacks {missing[0]!r}" if missing else "holds different shapes"
+        text = f"lacks {missing[0]!r}" if missing else "has other weights or shapes"
         if unknown and missing:
-            text += f" and holds {unknown[0]!r}"
+            text += f" and has {unknown[0]!r}"
         raise _mismatch(path, f"it {text}") from error
     model.reset_classifier(0)
     model.pretrained_cfg.pop("state_dict", None)
@@ -200,7 +199,7 @@ def _convert(
 
 
 def _prefix_of(expected: Set[str], given: Set[str]) -> str:
-    """Return the prefix of the model's weight names in a file, or ""."""
+    """Return the prefix that a file adds to the model's weight names, or ""."""
     first = min(expected)
     starts = {name.removesuffix(first) for name in given if name.endswith(first)}
     return next((s for s in starts if {s + name for name in expected} <= given), "")
@@ -215,8 +214,8 @@ def _mismatch(path: Path, reason: str) -> ValueError:
 class TimmEncoder(ImageEncoder):
     """Features of images from a frozen timm network.
 
-    Images are resized, cropped at the centre and normalised as timm does to evaluate
-    the model. The network runs in evaluation mode without its classifier.
+    Images are preprocessed as timm does to evaluate the model. The network runs in
+    evaluation mode without its classifier.
 
     Parameters
     ----------
@@ -229,7 +228,7 @@ class TimmEncoder(ImageEncoder):
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or patch
         tokens, "cls" keeps the class token, and "flatten" keeps all values. "model" is
-        the model's own pooling before its classifier, for the last layer only.
+        the model's own pooling before its classifier, and needs the last layer.
         "default" is "model" for the last layer and "avg" for others. Every layer is
         combined with every pool.
     device : str, default="auto"
@@ -248,8 +247,8 @@ class TimmEncoder(ImageEncoder):
         random unless ``checkpoint_path`` is given.
     checkpoint_path : path-like, default=None
         A file of weights to use instead of a download: ``.safetensors``, ``.pth``, or
-        ``.npz`` for models that can read it. It must contain all weights of the model
-        except the classifier.
+        ``.npz`` for models that can read it. It must contain all weights of the model,
+        but may omit those of the classifier.
     model_options : mapping, default=None
         Further arguments of ``timm.create_model``, such as ``{"pad_type": "same"}``.
     data_options : mapping, default=None
@@ -273,8 +272,8 @@ class TimmEncoder(ImageEncoder):
     -----
     ``transform`` works without ``fit``, since nothing is learned from images or labels.
     A pickle contains no weights. An unpickled encoder reloads its weights from the same
-    name, file or seed, and raises ValueError if their fingerprint differs. As in
-    training, the EXIF orientation of images is ignored.
+    name, file or seed, and raises ValueError if their fingerprint differs. The EXIF
+    orientation of images is ignored.
 
     Examples
     --------
@@ -330,7 +329,7 @@ class TimmEncoder(ImageEncoder):
         return Frozen(model, transform, "L" if channels == 1 else "RGB", layout, device)
 
     def _sources(self) -> Sources:
-        """Return the paths and network addresses from which ``fit`` loads the model."""
+        """Return the names of files and downloads that ``fit`` needs."""
         reads = sources_of_name(self.model_name)
         if self.checkpoint_path is not None:
             return reads._replace(paths=[*reads.paths, fspath(self.checkpoint_path)])

@@ -41,9 +41,9 @@ class TorchEncoder(ImageEncoder):
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or tokens.
         "cls" keeps the first token and needs ``n_prefix_tokens``. "flatten" keeps all
-        values. "model" requires the output to be vectors (B, width), for the last layer
-        only. "default" is "model" for the last layer and "avg" for others. Every layer
-        is combined with every pool.
+        values. "model" needs the last layer, whose output must be vectors (B, width).
+        "default" is "model" for the last layer and "avg" for others. Every layer is
+        combined with every pool.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if there is one.
     batch_size : int, default=64
@@ -57,9 +57,9 @@ class TorchEncoder(ImageEncoder):
     mode : {"RGB", "L"}, default="RGB"
         ``preprocess`` receives colour images ("RGB") or grey images ("L").
     channels_last : bool, default=False
-        True if the layers of the module output maps (B, H, W, C).
+        True if the outputs of layers are maps (B, H, W, C).
     n_prefix_tokens : int, default=0
-        Number of tokens before the patch tokens, which "avg" and "max" ignore.
+        Number of leading tokens that "avg" and "max" ignore, such as a class token.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class TorchEncoder(ImageEncoder):
 
     Notes
     -----
-    A pickle contains the module. ``clone`` shares the module, since encoders do not
+    A pickle contains the module. ``clone`` shares the module, since ``fit`` does not
     modify it.
 
     Examples
@@ -104,7 +104,7 @@ class TorchEncoder(ImageEncoder):
     }
 
     def __sklearn_clone__(self) -> Self:
-        """Copy settings, but share the module, which never changes."""
+        """Copy the settings, but share the module."""
         return self._copy_sharing("module")
 
     def _load(self) -> Frozen:
@@ -146,7 +146,7 @@ class TorchEncoder(ImageEncoder):
     def _effect(self) -> str:
         """Return the SHA-256 of two test images after preprocessing.
 
-        The code of a callable cannot be compared, but its results can.
+        The code of ``preprocess`` cannot be compared, but its results can.
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
         digest = hashlib.sha256()

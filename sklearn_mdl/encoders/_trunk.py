@@ -24,7 +24,7 @@ PLAIN = (str, int, float, list, tuple, dict, PathLike, type(None))
 class EncoderTrunk(nn.Module):
     """The network of an image encoder as a trainable module.
 
-    The module outputs the features of the encoder, from the same layers and pools.
+    The module returns the encoder's features, from the same layers and pools.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ class EncoderTrunk(nn.Module):
 
 
 def image_encoder_of(encoder: AnyEncoder) -> ImageEncoder:
-    """Return the fitted encoder of a CachedEncoder, or the image encoder itself."""
+    """Return the fitted encoder of a fitted CachedEncoder, or the encoder itself."""
     return cast(ImageEncoder, getattr(encoder, "encoder_", encoder))
 
 
 def distinct_encoders(
     encoders: Sequence[AnyEncoder], shapes: Sequence[Shape]
 ) -> list[AnyEncoder]:
-    """Return a fitted copy of each encoder. Encoders with equal features share a copy.
+    """Return a fitted copy of each encoder. Equal encoders share a copy.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def distinct_encoders(
     Returns
     -------
     copies : list
-        One copy for each encoder. Encoders with equal image shapes share a copy if
-        their settings or their fingerprints are equal.
+        One entry for each encoder. Encoders of the same class with equal image shapes
+        share a copy if their settings or their fingerprints are equal.
     """
     by_settings: dict[tuple[str, Shape], AnyEncoder] = {}
     by_content: dict[tuple[str, Shape], AnyEncoder] = {}
@@ -89,7 +89,7 @@ def distinct_encoders(
 
 
 def _settings(encoder: AnyEncoder) -> str:
-    """Return the settings as text. Objects such as modules appear as their ids."""
+    """Return the class and settings as text, with ids of objects such as modules."""
     params = encoder.get_params(deep=True)
     words = [
         f"{name}={value!r}" if isinstance(value, PLAIN) else f"{name}@{id(value)}"

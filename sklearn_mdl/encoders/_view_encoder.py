@@ -1,4 +1,4 @@
-"""Base class of frozen encoders, whose feature columns are divided into views."""
+"""Base classes of encoders of images and text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
         return tags
 
     def _copy_sharing(self, *names: str) -> Self:
-        """Copy the settings, but share those with these names, which never change."""
+        """Return an unfitted copy that shares the named parameters."""
         params = self.get_params(deep=False)
         others = {n: clone(params[n], safe=False) for n in params.keys() - set(names)}
         copied = type(self)(**params | others)
@@ -59,19 +59,19 @@ class ViewEncoder(ImageOrTextTransformer):
 
     @abstractmethod
     def _content(self, items: Any) -> object:
-        """Return a digest of everything in the items that affects features, as JSON."""
+        """Return a digest of the items, as JSON data."""
 
     @abstractmethod
     def _encode(self, items: Any, start: int) -> Iterator[np.ndarray]:
-        """Yield float32 features (B, width) of minibatches, starting at row `start`."""
+        """Yield float32 features (B, width) of each minibatch, from row `start` on."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, object]:
-        """Return everything that affects features, except the items, as JSON data."""
+        """Return a description of the encoder, as JSON data."""
 
     @abstractmethod
     def _device(self) -> torch.device:
-        """Return the device that the encoder runs on."""
+        """Return the device of the encoder."""
 
     def transform(self, X: object) -> np.ndarray:
         """Encode all rows.
@@ -84,7 +84,7 @@ class ViewEncoder(ImageOrTextTransformer):
         Returns
         -------
         features : ndarray of shape (N, width), float32
-            Features of all views, in the order of ``view_names_``.
+            Features of all views side by side, in the order of ``view_names_``.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class ViewEncoder(ImageOrTextTransformer):
         Returns
         -------
         features : dict of str to ndarray of shape (N, width)
-            Features keyed by view name. You can rank views like encoders.
+            Features keyed by view name.
         """
         return self.split_views(self.transform(X))
 
@@ -135,7 +135,7 @@ class ViewEncoder(ImageOrTextTransformer):
         ----------
         X : images, text or other input of the encoder
         start : int, default=0
-            The first row to encode.
+            Index of the first row to encode.
 
         Yields
         ------
@@ -161,7 +161,7 @@ class ViewEncoder(ImageOrTextTransformer):
             raise invalid("The number of feature vectors", required, start, cure)
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Return feature names of the form ``layer|pool|number``.
+        """Return feature names, such as ``layer2|avg|0``.
 
         Parameters
         ----------

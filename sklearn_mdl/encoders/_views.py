@@ -52,19 +52,20 @@ def views_of(
     positions: Positions = ("last", "mean"),
     path: str | PathLike[str] | None = None,
 ) -> Views:
-    """Create a view for each layer and position of activations.
+    """Create a view for each combination of layer and position.
 
     A view is one way to turn an example into a vector, such as the last token of layer
     3 or the mean over all tokens of layer 7.
 
     Parameters
     ----------
-    activations : array, torch.Tensor, or sequence of arrays
+    activations : array, torch.Tensor, or list of arrays
         Hidden states with the given axes. Memory maps and h5py datasets are read in
-        parts. A list contains one array per example, so lengths may differ.
+        parts. A list contains one array per example, and examples may have different
+        numbers of tokens.
     axes : sequence of str, default=("example", "layer", "position", "feature")
         Names of the axes, in the order of `activations`. "layer" and "position" may be
-        missing. Arrays in a list do not have the axis "example".
+        missing. For a list, "example" is the list itself and not an axis of its arrays.
     mask : array-like of shape (n_examples, n_positions), default=None
         True or 1 for real tokens, like the attention mask of a tokenizer. Padding may
         be on either side. If None, all tokens are real.
@@ -91,7 +92,7 @@ def views_of(
 
     See Also
     --------
-    sklearn_mdl.encoders.HiddenStatesEncoder : Collect views while a model runs.
+    sklearn_mdl.encoders.HiddenStatesEncoder : Run a model and create the views.
 
     Examples
     --------
@@ -143,14 +144,14 @@ def slices_of(names: Sequence[str], widths: Sequence[int]) -> dict[str, slice]:
 
 
 def view_name(layer: int | str | None, position: str | int | None) -> str:
-    """Return the name of a view, which may lack a layer, a position or both."""
+    """Return the name of a view. A layer or position that is None is left out."""
     layer = f"layer {layer}" if isinstance(layer, Integral) else layer
     name = "|".join(str(part) for part in (layer, position) if part is not None)
     return name or "features"
 
 
 def checked_positions(positions: Positions) -> list[str | int]:
-    """Return positions as a list of distinct names and numbers."""
+    """Return positions as a list, or raise ValueError for unknown or repeated ones."""
     given = [positions] if isinstance(positions, str | int) else list(positions)
     known = [p in POSITIONS if isinstance(p, str) else _is_whole(p) for p in given]
     if not given or not all(known) or len(set(given)) < len(given):
@@ -210,7 +211,7 @@ def pooled_positions(
 
 
 def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
-    """Raise ValueError for rows (n, width) that contain a non-finite value."""
+    """Raise ValueError if rows (n, width) contain a non-finite value."""
     if bool(rows.isfinite().all()):
         return
     row, place = (~rows.isfinite()).nonzero()[0].tolist()
@@ -252,9 +253,9 @@ def _is_whole(value: object) -> bool:
 
 
 def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
-    """Return the length of each axis, from the first array if activations are a list.
+    """Return the length of each axis, which is 1 if the axis is missing.
 
-    A missing axis has length 1.
+    In a list, all lengths except the number of examples are those of the first array.
     """
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
@@ -271,7 +272,7 @@ def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
 def _parts(
     activations: Any, names: list[str], sizes: dict[str, int], mask: ArrayLike | None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield blocks of examples (n, layers, tokens, width) and their token masks."""
+    """Yield blocks of examples (n, layers, tokens, width) and masks of real tokens."""
     n = sizes["example"]
     if isinstance(activations, list | tuple):
         if mask is not None:
@@ -313,13 +314,13 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
         required = f"an array of real numbers with the non-empty axes {tuple(names)}"
-        given = f"shape {shape}{kind and f' of {kind}'}; pass axes=('example', ...)"
+        given = f"shape {shape}{kind and f' of {kind}'}; pass axes=NAMES, one per axis"
         raise ValueError(f"{what} must be {required}, got {given}")
     return shape
 
 
 def _in_order(array: Any, names: Sequence[str]) -> Tensor:
-    """Return a float32 tensor in the order of `AXES`; "example" may be missing."""
+    """Return a float32 tensor in the order of `AXES`. Only "example" may be missing."""
     if not isinstance(array, Tensor):
         with np.errstate(over="ignore"):  # check_views rejects infinities later
             array = torch.from_numpy(np.array(as_array(array), dtype=np.float32))

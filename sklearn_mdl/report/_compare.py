@@ -58,7 +58,8 @@ def compare(
         * features of shape (n_samples, width), as an array, tensor, data frame, sparse
           matrix, or the path of a ``.npy``, ``.npz`` or ``.safetensors`` file
         * a list of columns, if X is a data frame
-        * a transformer, which is fitted on X without labels, or None for X itself
+        * a transformer, which is fitted on X without labels unless it is a
+          FrozenEstimator, or None for X itself
         * a function that maps all rows of X to features
         * a model with ``encode``, such as a SentenceTransformer
         * a torch module for images or rows of numbers
@@ -79,13 +80,13 @@ def compare(
         after all of its rows are coded.
     top_k : int, default=3
         Number of best encoders whose features are also concatenated in pairs, to show
-        what one encoder adds to another. There are no pairs with 0 or 1, or with a
-        `time_budget`, which the encoders need.
+        what one encoder adds to another. There are no pairs if `top_k` is 0 or 1, or if
+        a `time_budget` is given.
     verbose : int, default=1
         If above 0, steps that take more than two seconds show a progress bar.
     **settings
-        Parameters of :class:`~sklearn_mdl.RepresentationScorer`, such as `switcher`,
-        `n_jobs` and `results`.
+        Other parameters of :class:`~sklearn_mdl.RepresentationScorer`, such as
+        `switcher`, `n_jobs` and `results`.
 
     Returns
     -------
@@ -96,7 +97,7 @@ def compare(
     Raises
     ------
     TypeError
-        If an argument has none of these forms. The message shows code that works.
+        If an argument is unknown or has the wrong form. The message says what to write.
     ValueError
         If a value is invalid, such as y with several columns, or if an encoder needs
         rows and X is None. Also if a pandas frame has the index of y in another order,
@@ -128,7 +129,7 @@ def compare(
 
 
 def _datasets_of(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
-    """Return each dataset's rows, labels and groups, or raise if any is invalid."""
+    """Return each dataset's rows, labels and groups if given, by dataset name."""
     if datasets is None:
         named = () if groups is None else (groups,)
         return {"data": (*_one_dataset(encoders, X, y), *named)}
@@ -206,7 +207,7 @@ def _encode(
     cache: FeatureCache | None,
     scorer: RepresentationScorer,
 ) -> tuple[Given, dict[Place, float]]:
-    """Run every encoder on every dataset. Return datasets to score, and seconds."""
+    """Return datasets with the features of all encoders, and seconds to encode."""
     cells = [
         (dataset, name, encoder)
         for dataset, (rows, *_) in given.items()
@@ -242,7 +243,7 @@ class _ScorerOfPairs(RepresentationScorer):
 
 
 def _balanced(X: np.ndarray) -> np.ndarray:
-    """Scale features to a total variance of one, so paired encoders count equally."""
+    """Scale features to a total variance of one, if they vary."""
     total = float(X.var(0, dtype=np.float64).sum())
     return X / np.sqrt(total) if total > 0 else X
 
@@ -252,8 +253,8 @@ def side_by_side(
 ) -> tuple[dict[str, Place], Ranking | None]:
     """Score pairs of the best encoders on the same rows and orders as the encoders.
 
-    With a time budget there are no pairs. If pairs cannot be scored, only warn, so that
-    the ranking of the encoders is not lost.
+    With a time budget, there are no pairs. Warn if pairs cannot be scored, since an
+    error would lose the ranking of the encoders.
 
     Returns
     -------

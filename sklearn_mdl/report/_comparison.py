@@ -54,14 +54,13 @@ class Row(NamedTuple):
         labels.
     labels : float
         Number of labels after which the accuracy stays at or above the dataset's
-        level, or NaN if it never does or the level is 0 %.
+        level, or NaN if it never does or there is no level.
     encoding, seconds : float
         Seconds to encode (NaN for precomputed features), and seconds of a pass.
     megabytes : float
         Size of the features as float32.
     kept : float
-        Megabytes of the losses and posterior that a pass stores, or NaN if these are
-        missing.
+        Megabytes of the arrays that a pass stores, or NaN if these arrays are missing.
     """
 
     encoder: str
@@ -85,7 +84,8 @@ class Gain(NamedTuple):
     dataset : str
         Name of the dataset, or "" for a total over several datasets.
     first, second : str
-        ``first`` is the encoder that savings are relative to, usually the better one.
+        Names of the two encoders. Savings are relative to ``first``, which is usually
+        the better encoder.
     alone, other, both : float
         Codelengths of ``first``, ``second`` and both concatenated, in nats.
     saved, half : float
@@ -107,7 +107,8 @@ class Gain(NamedTuple):
 class Comparison:
     """Comparison of encoders, as returned by :func:`~sklearn_mdl.compare`.
 
-    Print a comparison to see the verdict and tables. Notebooks display a page instead.
+    Print a comparison to see the verdict and tables. Notebooks display a page if Jinja2
+    is installed.
 
     Attributes
     ----------
@@ -199,10 +200,10 @@ class Comparison:
         """A pandas DataFrame of learning curves with their bands.
 
         Each row is a point on one encoder's curve for one dataset. ``labels`` is the
-        number of labels seen before, ``nats`` is the loss per label, and ``accuracy``
-        is the share of correct predictions. ``nats_half`` and ``accuracy_half`` are the
-        half-widths of the bands, which account for rows (or groups) and orders like
-        ``half`` in the table.
+        number of labels seen before the prediction, ``nats`` is the loss per label, and
+        ``accuracy`` is the share of correct predictions. ``nats_half`` and
+        ``accuracy_half`` are the half-widths of the bands, which account for sampling
+        of rows (or groups) and for orders.
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
@@ -260,7 +261,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return the verdict and the scorer's tables as text."""
-        _, _, tables = self.scorer.summary().partition("\n\n")  # drop its verdict
+        _, _, tables = self.scorer.summary().partition("\n\n")  # skip the verdict
         return f"{self.verdict()}\n\n{tables}"
 
     @cached_property
@@ -274,7 +275,7 @@ class Comparison:
 
     @cached_property
     def accuracy_levels(self) -> dict[str, float]:
-        """The accuracy to reach on each dataset (unless 0), for column ``labels``."""
+        """Accuracy to reach for the column ``labels``, by dataset, unless it is 0."""
         levels: dict[str, float] = {}
         for name in self.scorer.dataset_names_:
             own = [c for (d, _), c in self.curves_by_cell.items() if d == name]
@@ -284,19 +285,19 @@ class Comparison:
 
     @cached_property
     def gains(self) -> list[Gain]:
-        """Savings of each pair on each dataset, the largest first."""
+        """Savings of each pair on each dataset, with the largest first."""
         gains = [self._gain(both, [d]) for d in self._paired for both in self.pairs]
         return sorted(gains, key=lambda gain: -gain.saved)
 
     @cached_property
     def total_gains(self) -> list[Gain]:
-        """Savings of each pair in total over all datasets, the largest first."""
+        """Savings of each pair in total over datasets, with the largest first."""
         gains = [self._gain(both, self._paired) for both in self.pairs]
         return sorted(gains, key=lambda gain: -gain.saved)
 
     @cached_property
     def _pair_halves(self) -> dict[Place, np.ndarray]:
-        """Half-widths of savings on each dataset, keyed by (encoder, pair)."""
+        """Half-widths of intervals of savings, keyed by (encoder, pair)."""
         ranking = cast(Ranking, self.pair_ranking)
         compared = [(e, both) for both, pair in self.pairs.items() for e in pair]
         # Bonferroni's correction, since the best of several pairs is reported.
@@ -325,7 +326,7 @@ class Comparison:
 
     @property
     def _paired(self) -> range:
-        """Places of the datasets on which pairs were scored."""
+        """Indices of the datasets in ``pair_ranking``."""
         ranking = self.pair_ranking
         return range(0 if ranking is None else len(ranking.dataset_names_))
 

@@ -15,7 +15,7 @@ from sklearn_mdl.model_selection import TRAINING, Cell, total_variance
 Floats = NDArray[np.float64]
 
 N_POINTS = 24  # largest number of points in a curve
-FEWEST = 6  # smallest number of rows (or groups) per point
+FEWEST = 6  # smallest number of rows (or groups) per point, if there are so many
 
 
 class Curve(NamedTuple):
@@ -50,7 +50,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     """Average an encoder's losses on one dataset over intervals of labels.
 
     Bands have level ``1 - alpha`` at each point, if rows, or groups of rows, are a
-    random sample. The band of an interval of all labels is that of the codelength.
+    random sample.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     Raises
     ------
     FileNotFoundError
-        If files with the losses are missing, or the groups of rows.
+        If the losses or the groups of rows are missing.
     """
     traces = [cell.source.read() for cell in cells]
     starts = [cell.starts for cell in cells]
@@ -76,7 +76,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     for trace, cell in zip(traces, cells, strict=True):
         last = len(trace.steps) - 1
         rows = np.minimum(np.searchsorted(trace.steps, edges[:-1]), last)
-        # Each row of a trace represents the labels up to the next row.
+        # Each row of the posterior applies to the labels up to the next row.
         stops = np.maximum(np.searchsorted(trace.steps, edges[1:]), rows + 1)
         places = zip(rows, stops, strict=True)
         shares = np.stack([trace.posterior[a:b].mean(0) for a, b in places])
@@ -87,7 +87,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
 
 
 def _edges(n: int) -> NDArray[np.intp]:
-    """Return the edges of growing intervals of at least ``FEWEST`` rows or groups."""
+    """Return the edges of growing intervals of at least ``min(FEWEST, n)`` units."""
     edges = [0]
     for end in np.geomspace(min(FEWEST, n), n, N_POINTS).astype(int).tolist():
         if end - edges[-1] >= FEWEST:
@@ -128,7 +128,8 @@ def _means(
 def _noise(residuals: Floats, starts: NDArray[np.intp]) -> Floats:
     """Return the variance that each row adds to a sum of losses, in one order.
 
-    It is estimated from differences between neighbouring rows or groups.
+    Variances are estimated from differences between neighbouring rows or groups. A
+    single row or group gives NaN.
     """
     n_pairs = len(starts) // 2
     if not n_pairs:
@@ -141,7 +142,7 @@ def _noise(residuals: Floats, starts: NDArray[np.intp]) -> Floats:
 
 
 def labels_to_reach(curve: Curve, level: float) -> float:
-    """Return the labels from which accuracy stays at or above a level, or NaN."""
+    """Return the number of labels until accuracy stays at or above a level, or NaN."""
     below = np.flatnonzero(curve.accuracy < level)
     first = below[-1] + 1 if below.size else 0
     return float(curve.labels[first]) if first < len(curve.labels) else math.nan

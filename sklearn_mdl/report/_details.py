@@ -1,4 +1,4 @@
-"""Collapsible tables of the page: codes, cells, tests, orders and protocols."""
+"""Tables of the page: codes, cells, tests, orders and protocols."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn_mdl.report._tables import settings_as_text, tests_of
 
 
 def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
-    """Tabulate codelengths of encoders, followed by codes that ignore features."""
+    """Tabulate nats per label of encoders, then of codes that ignore features."""
     table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
     saved = scorer.savings_per_example("labels")[:, 0]
     labels_only = (scorer.codelengths_ / scorer.sizes_)[:, 0] + saved
@@ -34,13 +34,13 @@ def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Tab
 
 
 def cells(scorer: RepresentationScorer, comparison: ProtocolComparison | None) -> Table:
-    """Tabulate cells, with held-out accuracies if there are any."""
+    """Tabulate details of each encoder on each dataset, with held-out accuracies."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
     return cell_table(scorer, {f"held out, {name}": heldout[name] for name in heldout})
 
 
 def pairs(scorer: RankStatistics) -> Table:
-    """Tabulate pairwise tests, sorted by p-value and then by size of the difference."""
+    """Tabulate pairwise tests, sorted by p-value and then by decreasing difference."""
     statistics = tests_of(scorer)
     names = scorer.encoder_names_
     wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]
@@ -61,7 +61,7 @@ def pairs(scorer: RankStatistics) -> Table:
 
 
 def spread(scorer: RepresentationScorer) -> Table:
-    """Tabulate standard deviations over orders, relative to the codelengths."""
+    """Tabulate standard deviations over orders, in percent of the codelength."""
     relative = scorer.order_spread().relative.T
     rows = [
         [scorer.encoder_names_[e], *(f"{share:.2%}" for share in relative[e])]
@@ -81,7 +81,7 @@ def averages(comparison: ProtocolComparison) -> Table:
 
 
 def values(comparison: ProtocolComparison, d: int) -> Table:
-    """Tabulate values and times on a dataset, with each protocol's best value bold."""
+    """Tabulate values and total times on a dataset, with the best values in bold."""
     ranks, protocols = comparison.ranks[d], comparison.protocols
     least = np.min(ranks, axis=0, where=~np.isnan(ranks), initial=np.inf)
     order = best_first(ranks)

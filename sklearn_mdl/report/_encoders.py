@@ -35,11 +35,11 @@ KINDS = (
     "None, an array, the path of a feature file, a list of columns, a transformer, a "
     "function, a torch module, the name of a timm model, or a model with `encode`"
 )
-ROWS = 256  # rows per step of the progress bar
+ROWS = 256  # rows per call of an encoder
 
 
 def named_encoders(encoders: object) -> dict[str, object]:
-    """Return encoders keyed by name; encoders in a list are named automatically."""
+    """Return encoders keyed by name. Without a mapping, choose distinct names."""
     if isinstance(encoders, Mapping):
         return dict(encoders)
     given = list(encoders) if isinstance(encoders, list | tuple) else [encoders]
@@ -74,7 +74,7 @@ def _is_array(value: object) -> bool:
 
 
 def is_given(encoder: object) -> bool:
-    """Return True for features: an array, a file, columns, or None for X itself."""
+    """Return True for features: an array, a file, columns, or X itself."""
     is_file = isinstance(encoder, str | Path) and Path(encoder).suffix in FILES
     columns = isinstance(encoder, list | tuple)
     return is_file or columns or keeps_data(encoder) or _is_array(encoder)
@@ -111,7 +111,7 @@ def features_of(
 def _output_of(
     encoder: Any, X: Any, name: str, cache: FeatureCache | None, verbose: int
 ) -> Any:
-    """Return an encoder's output for X, without any conversion."""
+    """Return an encoder's output for X, in any form."""
     if isinstance(encoder, str | Path) and Path(encoder).suffix in FILES:
         return load_features(encoder)
     if _is_array(encoder):
@@ -136,7 +136,7 @@ def _output_of(
 
 
 def checked_columns(columns: Sequence[Any], X: Any, title: str) -> list[Any]:
-    """Return names of columns of a data frame, or raise ValueError for others."""
+    """Return the columns as a list, or raise ValueError if X lacks one of them."""
     known = list(X.columns)
     for column in columns:
         if column not in known:
@@ -160,7 +160,7 @@ def check_order(rows: Any, y: Any, name: str) -> None:
 
 
 def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
-    """Return a transformer, or a function that takes all rows."""
+    """Return a transformer, a function that takes all rows, or None for X itself."""
     if keeps_data(encoder):
         return encoder
     if isinstance(encoder, str):
@@ -202,7 +202,7 @@ def _timm_encoder(name: str) -> TimmEncoder:
 
 
 def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
-    """Return an encoder for images, or a function for rows of numbers."""
+    """Return an encoder for images, or a function if X is a table of numbers."""
     first = X[0] if isinstance(X, list | tuple) else None
     if isinstance(first, str) and hasattr(module, "config"):
         raise TypeError(
@@ -218,7 +218,7 @@ def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
 
 
 def _outputs_of(module: nn.Module, rows: Any) -> Any:
-    """Apply a module to rows without changing the module."""
+    """Return a module's output for rows, in evaluation mode and without gradients."""
     first = next(module.parameters(), torch.empty(0))
     batch = torch.tensor(np.asarray(rows), device=first.device)
     with default_torch(), torch.inference_mode(), evaluation_mode(module):
@@ -235,5 +235,5 @@ def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.n
 
 
 def shown(items: Sequence[T], title: str, verbose: int) -> Iterable[T]:
-    """Return the items, with a progress bar if iterating over them takes long."""
+    """Return the items, with a progress bar after a delay if `verbose` is not 0."""
     return tqdm(items, desc=title, delay=LATE) if verbose else items

@@ -45,7 +45,7 @@ HEAD_BYTES = 2**10  # GENERATOR is within this many bytes of a page's beginning
 
 
 class Column(NamedTuple):
-    """A column of the encoder table: its key, title and term in the glossary."""
+    """A column of the encoder table, with its key, title and term in the glossary."""
 
     key: str
     title: str
@@ -80,7 +80,8 @@ def page_of(
     protocols : ProtocolComparison or None
         Results of other protocols for the same encoders.
     framed : bool, default=False
-        If True, leave out the verdict, which a notebook shows above the frame.
+        If True, leave out the header, since a notebook shows the verdict above the
+        frame.
 
     Raises
     ------
@@ -89,8 +90,8 @@ def page_of(
     """
     if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
-            "Curves need the losses stored in results. Some losses are missing, so "
-            "their curves are left out; call fit again to compute them"
+            "The losses of some cells are missing in results, so these cells' "
+            "curves are left out; call fit again to compute the losses"
         )
     return _template().render(
         result=comparison, protocols=protocols, view=View(comparison), framed=framed
@@ -119,7 +120,7 @@ def notebook_of(comparison: Comparison) -> str:
 
 @cache
 def _template() -> Template:
-    """Return the template of the page. It escapes all text."""
+    """Return the template of the page, which escapes text by default."""
     if find_spec("jinja2") is None:
         raise ImportError(f"The page needs Jinja2, which is not installed; {INSTALL}")
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -166,7 +167,7 @@ class View:
         return self.encoders.index(encoder)
 
     def columns(self, dataset: str | None = None) -> list[Column]:
-        """Return the columns of the encoder table, without empty columns."""
+        """Return the columns to show in the encoder table."""
         level = self.comparison.accuracy_levels.get(dataset or self.datasets[0])
         several = dataset is None and len(self.datasets) > 1
         to = "a level" if several or level is None else f"{level:.0%}"
@@ -206,7 +207,7 @@ class View:
         return Cell(format(value, FORMATS[key]), value)
 
     def spark(self, encoder: str, dataset: str | None) -> str:
-        """Return the SVG path of an encoder's small curve, averaged over datasets."""
+        """Return the SVG path of an encoder's small curve, or "" without losses."""
         chosen = self.datasets if dataset is None else [dataset]
         tables = {
             e: [self.curves[d, e].nats for d in chosen if (d, e) in self.curves]
@@ -219,14 +220,14 @@ class View:
         return spark(means[encoder], low=float(low), high=float(high))
 
     def measures(self, dataset: str) -> list[str]:
-        """Return the measures that a dataset's curves can show."""
+        """Return the measures for which a dataset has curves."""
         curves = [c for (d, _), c in self.curves.items() if d == dataset]
         if not curves:
             return []
         return ["nats", "accuracy"] if len(curves[0].accuracy) else ["nats"]
 
     def plot(self, dataset: str, measure: str) -> Plot:
-        """Return the curves of all encoders on a dataset."""
+        """Return the plot of all encoders' curves on a dataset."""
         curves = {
             e: (name, self.curves[dataset, name])
             for e, name in enumerate(self.encoders)
@@ -239,7 +240,7 @@ class View:
         return self.comparison.rows(dataset)[0].encoder
 
     def kinds(self, dataset: str) -> Plot | None:
-        """Return the plot of readout weights for the best encoder on a dataset."""
+        """Return the plot of the best encoder's weights, or None for a single kind."""
         curve = self.curves.get((dataset, self.winner(dataset)))
         if curve is None or len(curve.kinds) < 2:
             return None
@@ -259,7 +260,7 @@ class View:
         return rows
 
     def versus(self) -> list[list[Versus | None]]:
-        """Return a table that compares each encoder (row) with each other (column)."""
+        """Return a table of the best encoders: each row compared with each column."""
         best = self.encoders[:MOST_ENCODERS]
         if not (best[1:] and self.curves):  # without traces there are no intervals
             return []
@@ -279,7 +280,7 @@ class View:
         return Versus(int((saved > half).sum()), "\n".join(texts))
 
     def data(self) -> str:
-        """Return the data of the page's scripts as JSON that is safe within HTML."""
+        """Return the data for the page's scripts, as JSON that is safe inside HTML."""
         tables = [
             {
                 "name": dataset,
@@ -311,19 +312,19 @@ class View:
         }
 
     def bars(self, values: Sequence[float]) -> list[float]:
-        """Return the width of each bar in percent of the longest."""
+        """Return the width of each bar, in percent of the longest bar."""
         longest = max(max(values), 1e-9)
         return [round(max(0.0, 100 * value / longest), 1) for value in values]
 
 
 def _short(values: Floats) -> list[float | None]:
-    """Round numbers to four significant digits, more than a figure resolves."""
+    """Round numbers to four significant digits, and replace NaN by None."""
     numbers = [float(f"{value:.4g}") for value in values.tolist()]
     return [None if np.isnan(number) else number for number in numbers]
 
 
 def _mean_curve(curves: Sequence[Floats]) -> Floats:
-    """Return the mean of curves that may differ in their number of points."""
+    """Return the mean of curves, which may have different numbers of points."""
     places = np.linspace(0, 1, max(map(len, curves)))
     resampled = [np.interp(places, np.linspace(0, 1, len(c)), c) for c in curves]
     mean_curve: Floats = np.mean(resampled, axis=0)

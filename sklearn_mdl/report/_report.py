@@ -34,7 +34,7 @@ def write_results(
     ----------
     scorer : RepresentationScorer or Comparison
         A fitted scorer, or a comparison. The page of a comparison also shows what one
-        encoder adds to another.
+        encoder adds to another, if there are pairs.
     directory : path-like
         Folder to write to, created if it does not exist. Existing files are only
         replaced if the file ``.sklearn_mdl`` in the folder says that sklearn_mdl wrote
@@ -49,7 +49,7 @@ def write_results(
     paths : list of Path
         The written files:
 
-        * ``cells.csv``: one row per cell
+        * ``cells.csv``: one row per cell (one order of an encoder on a dataset)
         * ``ranking.csv``: one row per encoder, best first
         * ``readouts.csv``: the preferred readout of each encoder on each dataset
         * ``scores.csv``: model, dataset, metric (nats per label saved relative to

@@ -12,8 +12,8 @@ from sklearn_mdl.report._curves import Curve, Floats
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 44
-N_COLOURS = 10  # defined in style.css; further curves are dashed
-MOST_KINDS = 6  # largest number of kinds with a colour of their own
+N_COLOURS = 10  # colours in style.css, which repeat with dashes
+MOST_KINDS = 6  # kinds to show if the others are added up
 
 
 class Line(NamedTuple):
@@ -63,7 +63,7 @@ class Scale:
         return self.start + share * (self.stop - self.start)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the positions and texts of ticks at round numbers."""
+        """Return the positions and texts of ticks, which are at round numbers."""
         if self.log:
             decades = range(math.floor(math.log10(self.low)), 9)
             steps = [m * 10.0**k for k in decades for m in (1, 2, 5)]
@@ -90,7 +90,7 @@ def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
     Parameters
     ----------
     curves : mapping of int to (str, Curve)
-        Names and curves, keyed by the number that determines their colour.
+        Names and curves, keyed by a number that determines the style of the curve.
     measure : {"nats", "accuracy"}
     """
     tables = [
@@ -129,7 +129,7 @@ def kinds_plot(curve: Curve) -> Plot:
 
 
 def main_kinds(kinds: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the kinds with the largest weights, and the sum of the others."""
+    """Return the kinds with the largest weights, and the sum of the others if any."""
     names = sorted(kinds, key=lambda name: -float(kinds[name].mean()))
     named = names if len(names) <= MOST_KINDS + 1 else names[:MOST_KINDS]
     weights = {name: kinds[name] for name in named}

@@ -87,7 +87,7 @@ def _unescape(cell: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    """Return True for a formula, possibly with apostrophes in front."""
+    """Return True for a formula, possibly after apostrophes."""
     return text.lstrip("'").startswith(FORMULAS)
 
 
@@ -131,7 +131,7 @@ def write_tables(
 
 
 def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -> Path:
-    """Write encoders by average rank, with mean nats per example on every dataset."""
+    """Write a row of results for each encoder, sorted by average rank."""
     encoders, datasets = scorer.encoder_names_, scorer.dataset_names_
     cells = [[c for c in scorer.cells_ if c.encoder == name] for name in encoders]
     columns: list[tuple[str, Sequence[object]]] = [
@@ -163,9 +163,9 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
 
 
 def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
-    """Write nats saved over labels alone in long form, for other ranking tools.
+    """Write nats saved over labels alone, with a row per encoder and dataset.
 
-    These tools use one metric per dataset and assume that a higher score is better.
+    Other ranking tools read this form, in which a higher score is better.
     """
     saved = scorer.savings_per_example("labels")
     rows = [
@@ -209,7 +209,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
 
 
 def _write_json(path: Path, content: Mapping[str, object]) -> Path:
-    """Write JSON that other languages can read: null replaces NaN and infinity."""
+    """Write JSON with null instead of NaN and infinity, which JSON lacks."""
     written = with_format("results", _finite(content))
     text = json.dumps(written, indent=1, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
@@ -230,7 +230,7 @@ def _finite(content: Any) -> Any:
 
 
 def statistics_of(scorer: RepresentationScorer) -> Statistics:
-    """Return the statistics for all datasets together and for each group."""
+    """Return the statistics of all datasets and of each group of datasets."""
     return {
         **_statistics(scorer),
         "n_orders": scorer.order_codelengths_.shape[-1],
@@ -242,7 +242,7 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
 
 
 def _n_compared(ranking: RankStatistics) -> int | None:
-    """Return how many of the best encoders to compare in pairs, or None for all."""
+    """Return the number of best encoders to compare in pairs, or None for all."""
     return MOST_ENCODERS if len(ranking.encoder_names_) > MOST_ENCODERS else None
 
 
@@ -279,7 +279,7 @@ def _statistics(ranking: RankStatistics) -> Statistics:
 
 
 def tests_of(ranking: RankStatistics) -> Statistics:
-    """Return tests over datasets, with their intervals and counts."""
+    """Return tests over datasets, intervals of mean ranks, and counts of wins."""
     top_k, friedman = _n_compared(ranking), ranking.friedman_test()
     intervals = ranking.rank_intervals()
     wilcoxon = ranking.pairwise_wilcoxon(top_k=top_k)

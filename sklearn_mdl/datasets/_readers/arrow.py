@@ -1,7 +1,7 @@
 """Parquet files and folders of Hugging Face datasets.
 
 A column of lists holds the embeddings of an encoder, and a column of scalars holds the
-labels. Reading a folder saved by ``datasets`` only needs pyarrow, which memory-maps the
+labels. Reading a folder saved by ``datasets`` needs only pyarrow, which memory-maps the
 folder's Arrow files.
 """
 
@@ -72,7 +72,7 @@ def _read_arrow(folder: Path) -> Any:
 
 @contextmanager
 def _naming(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
-    """Add the name of the file or folder to errors of json and pyarrow."""
+    """Name the file or folder in errors of json and pyarrow."""
     try:
         with readable(path, required, "call save_to_disk(path)", Exception):
             yield
@@ -193,7 +193,7 @@ def _class_names(schema: Any, column: str, labels: list[Any]) -> Sequence[object
 
 
 def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
-    """Return a column of lists as an array, without a copy if it is contiguous."""
+    """Return a column of lists from all tables as an array (n, width)."""
     chunks = [c for table in tables.values() for c in table[column].chunks if len(c)]
     if not chunks:
         raise damaged(place, "rows", "it has none", "save at least one row")
@@ -203,7 +203,7 @@ def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
 
 
 def block_of(chunk: Any, width: int, column: str, place: Path) -> np.ndarray:
-    """Return a chunk of lists as an array (n, width), or raise if widths differ."""
+    """Return a chunk of lists as an array (n, width), or raise ValueError."""
     lengths = np.asarray(chunk.value_lengths().fill_null(0))
     other = lengths[lengths != width]
     if len(other):

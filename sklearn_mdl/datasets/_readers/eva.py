@@ -28,7 +28,7 @@ _MODULES = ("torch", "torch._utils", "collections")
 
 
 def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read the requested splits of a manifest, and join them into one part."""
+    """Return one part with the rows of the requested splits of a manifest."""
     path = folder / MANIFEST
     table = read_csv(path)
     if not {"origin", "embeddings"} <= set(table):
@@ -45,7 +45,7 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     table = {name: [cells[row] for row in rows] for name, cells in table.items()}
     origins = Counter(table["origin"])
     if len(origins) < len(rows):
-        fault = f"{origins.most_common(1)[0][0]!r} occurs twice"
+        fault = f"{origins.most_common(1)[0][0]!r} occurs several times"
         cure = "save df.drop_duplicates('origin')"
         raise damaged(path, "each origin once", fault, cure)
     labels, known = parts.labels_of(parts.parsed(table[column]))
@@ -69,12 +69,10 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
 
 
 def _check_archive(path: Path) -> None:
-    """Raise ValueError unless an archive is uncompressed and holds only tensors.
+    """Raise ValueError for an archive that torch cannot read safely.
 
-    A compressed archive could expand and fill the memory.
-
-    An archive must begin at the first byte. Otherwise zipfile and torch might read
-    different archives in the same file.
+    A compressed archive could expand and fill the memory. If an archive does not begin
+    at the first byte, zipfile and torch might read different archives in the same file.
     """
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
@@ -89,7 +87,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _check_pickle(content: bytes) -> None:
-    """Raise ValueError if a pickle creates objects other than tensors."""
+    """Raise ValueError if a pickle names objects that plain tensors do not need."""
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
             module, _, name = str(argument).partition(" ")
@@ -112,7 +110,7 @@ def _read_vector(path: Path) -> np.ndarray:
     tensors = content if isinstance(content, list) else [content]
     if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
         fault = f"it holds {sorted({type(tensor).__name__ for tensor in tensors})}"
-        raise damaged(path, "one tensor", fault, "save torch.stack(tensors).mean(0)")
+        raise damaged(path, "one tensor", fault, "call torch.save(tensor, path)")
     with readable(path, "a plain tensor", "save tensor.contiguous()", Exception):
         tensor = tensors[0].detach()
         if tensor.numel() * tensor.element_size() > path.stat().st_size:

@@ -44,7 +44,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
 
 
 def _check_links(file: h5py.File, folder: Path, known: list[Path]) -> None:
-    """Raise an error for links that lead out of the folder, also in linked files."""
+    """Raise an error for links to missing files or out of the folder, recursively."""
     library, names = needed("h5py", "load_representations", "readers"), []
 
     def note(name: bytes, info: Any) -> None:
@@ -81,7 +81,7 @@ def _check_heaps(path: Path) -> None:
 
 
 def _read(item: h5py.Dataset) -> np.ndarray:
-    """Read an array, or raise ValueError if the file is too small to contain it."""
+    """Read an array, or raise ValueError if the file cannot contain all of it."""
     _check_size(item)
     array: np.ndarray = item.asstr()[()] if item.dtype.kind == "O" else item[()]
     return array
@@ -103,7 +103,7 @@ def _check_size(item: h5py.Dataset) -> None:
 
 
 def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read embeddings and labels by id, from a file or from all files in a folder."""
+    """Read the embeddings in a file, or in all files of a folder, and their labels."""
     wanted.refuse(path, "splits")
     folder = path if path.is_dir() else path.parent
     files = [path]
@@ -157,7 +157,7 @@ def _part_of(
 
 
 def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
-    """Return ids and their embeddings, in the order of the file."""
+    """Return the ids and the embeddings in a file, in the same order."""
     with opened(path) as file:
         entries = {key: item for key, item in file.items() if hasattr(item, "shape")}
         if not entries:
@@ -177,7 +177,7 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _attribute(item: Any, name: str, default: str) -> str:
-    """Return an attribute as text. Raise TypeError for lists, which may crash h5py."""
+    """Return an attribute as text. Raise TypeError unless it is text or an integer."""
     if name not in item.attrs:
         return default
     kind = item.attrs.get_id(name).dtype
@@ -221,7 +221,7 @@ def encoders_of(
     place: str,
     **fields: Any,
 ) -> list[parts.Part]:
-    """Return a part for each array (n_cells, width). All parts share other fields."""
+    """Return a part for each array (n_cells, width), with the given other fields."""
     if not arrays:
         fault = f"it holds {skipped or 'none'}"
         required = "dense arrays (n_cells, width)"
@@ -236,12 +236,12 @@ def encoders_of(
 
 
 def is_table(item: Any) -> bool:
-    """Return True for a dense HDF5 array of numbers with two axes."""
+    """Return True for a dense array of real numbers with two axes."""
     return getattr(item, "ndim", 0) == 2 and item.dtype.kind in "biuf"
 
 
 def mapped(item: h5py.Dataset, path: Path) -> np.ndarray:
-    """Memory-map an array if it is contiguous, or else read it into memory."""
+    """Memory-map an array if it is contiguous in the file, or else read the array."""
     offset = item.id.get_offset()
     # The dataset may be a link into another file.
     elsewhere = item.is_virtual or item.external or Path(item.file.filename) != path

@@ -34,21 +34,21 @@ _CURE = "run heareval.embeddings.runner again"
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Unpickler that only accepts lists, dicts, text and numbers."""
+    """Unpickler that accepts only built-in types, such as lists, text and numbers."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
 def _check_places(content: bytes) -> None:
-    """Raise UnpicklingError for a large memo index, which would waste memory."""
+    """Raise UnpicklingError for a large memo index, which could fill the memory."""
     for code, place, _ in pickletools.genops(content):
         if "PUT" in code.name and int(place or 0) > len(content):
             raise pickle.UnpicklingError(f"its memo index {place} is too large")
 
 
 def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
-    """Read the requested splits of a task, and join them into one part."""
+    """Return one part with the rows of the requested splits of a task."""
     wanted.refuse("HEAR files", "label", "groups")
     metadata = _read_json(folder / METADATA)
     kind = metadata.get("embedding_type") if isinstance(metadata, dict) else None
@@ -101,9 +101,9 @@ def _read_block(folder: Path, split: str) -> np.ndarray:
 def _read_labels(folder: Path, split: str) -> list[object]:
     """Read the label of each sound from a pickle, without running code from it."""
     path = folder / f"{split}.target-labels.pkl"
-    required, cure = "only lists, text and numbers", "call pickle.dump(list(y), file)"
+    required, cure = "only lists, text and numbers", "call pickle.dump(y.tolist(), f)"
     content = path.read_bytes()
-    with readable(path, required, cure, Exception):  # a damaged pickle may raise any
+    with readable(path, required, cure, Exception):  # damage may cause any error
         _check_places(content)
         rows = _PlainUnpickler(io.BytesIO(content)).load()
     if not isinstance(rows, list):

@@ -27,7 +27,7 @@ Finder = Callable[[Path], list[Path]]
 
 
 class Reader(NamedTuple):
-    """A format: its name, and functions that find and read its files at a path."""
+    """A format, with functions that find and read its files at a path."""
 
     kind: str
     find: Finder
@@ -45,7 +45,7 @@ def _files_in(*suffixes: str) -> Finder:
 
 
 def _folder_of(*suffixes: str) -> Finder:
-    """Return a finder for a folder whose files are read together."""
+    """Return a finder that returns a folder if it has files with these suffixes."""
     return lambda path: [path] if _files_in(*suffixes)(path) else []
 
 
@@ -97,8 +97,9 @@ def load_representations(
 ) -> Representations:
     """Read embeddings and labels from the files of other programs.
 
-    The format is detected automatically. Reading never runs code from a file. You can
-    read any of these formats, and folders of such files:
+    The format is detected automatically. Reading never runs code from a file. The
+    source may have any of these formats, or be a folder of AnnData, parquet, ``.npz``
+    or HDF5 files:
 
     * an AnnData file ``.h5ad``, where ``obsm`` holds the encoders and a column of
       ``obs`` holds the labels
@@ -113,16 +114,18 @@ def load_representations(
     ----------
     source : path-like or AnnData
     label : str, default=None
-        Column of labels. By default, a column with a common name or the only column.
-        Feature directories and HEAR files have no such columns.
+        Name of the column or array of labels. By default, the only column with a common
+        name such as "label", or else the only column. Feature directories and HEAR
+        files have no such columns.
     splits : list of str, default=None
         Splits to read. By default, all splits are concatenated, since a prequential
-        code needs no held-out data. Only folders of Hugging Face datasets, of parquet
-        files named like splits, of eva and of HEAR can have splits.
+        code needs no held-out data. Only Hugging Face, eva and HEAR folders, and
+        folders of parquet files named like splits, can have splits.
     groups : str, default=None
         Name of the column or array with the group of each row, such as a patient. The
         labels of a group are learned only after all its rows are coded. HEAR files
-        cannot have groups. In a feature directory, save files "groups" instead.
+        cannot have groups. In a feature directory, save a file "groups" for each
+        dataset instead.
     missing : {"raise", "drop"}, default="raise"
         Raise an error for rows that lack a label or an encoder's features, or drop
         these rows.

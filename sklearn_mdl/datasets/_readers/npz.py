@@ -16,7 +16,7 @@ def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read arrays with two axes as encoders and an array with one axis as labels."""
     wanted.refuse(path, "splits")
     required = "plain arrays"
-    cure = "save text labels as y.astype(str), since a pickle could run code"
+    cure = "call np.savez(path, X=X, y=y), with y.astype(str) for text labels"
     with (
         readable(path, required, cure, *UNREADABLE, OSError),
         np.load(path, allow_pickle=False) as archive,
@@ -29,7 +29,7 @@ def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     if not encoders:
         shapes = {name: array.shape for name, array in arrays.items()}
         required = "an array (n_samples, width) for each encoder"
-        raise damaged(path, required, f"it holds {shapes}", "call np.savez(path, X=X)")
+        raise damaged(path, required, f"it holds {shapes}", "pass X=X, y=y to np.savez")
     key, column = parts.id_and_label(list(rows), wanted, path)
     ids = None if key is None else rows[key].astype(str)
     groups = parts.groups_in({n: r.tolist() for n, r in rows.items()}, wanted, path)

@@ -18,7 +18,7 @@ RECREATE = "recreate the file, for example with df.to_parquet(path)"
 
 
 class ReadRequest(NamedTuple):
-    """The requested columns and splits.
+    """The columns and splits to read.
 
     A field that is None means the default label column, all splits, or no groups.
     """
@@ -28,7 +28,7 @@ class ReadRequest(NamedTuple):
     groups: str | None = None
 
     def refuse(self, place: object, *fields: str) -> None:
-        """Raise ValueError for a requested field that the files at a place lack."""
+        """Raise ValueError if one of the fields is given, since the files lack it."""
         for field in fields:
             given = getattr(self, field)
             if given is not None:
@@ -54,7 +54,7 @@ class Part(NamedTuple):
         True for rows with a label. Labels of other rows are undefined. If None, all
         rows have a label.
     ids : ndarray of shape (n_samples,) or None
-        Names of rows, used to match the rows of different encoders.
+        Ids of rows, used to match the rows of different encoders.
     note : str
         Remark for the summary.
     groups : ndarray of str, shape (n_samples,), or None
@@ -84,7 +84,7 @@ class Representations(NamedTuple):
         an array of shape (n_samples, n_features). Labels and groups have shape
         (n_samples,).
     ids : dict of str to ndarray of shape (n_samples,)
-        Row names, keyed by dataset, for datasets whose files contain ids.
+        Ids of rows, keyed by dataset, for datasets whose files contain ids.
     notes : list of str
         Remarks, such as dropped rows and skipped entries.
     """
@@ -95,7 +95,7 @@ class Representations(NamedTuple):
     notes: list[str]
 
     def __str__(self) -> str:
-        """Return a summary with a line for each dataset and each remark."""
+        """Return the format, and a line for each dataset and each remark."""
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
@@ -109,7 +109,7 @@ class Representations(NamedTuple):
 
 
 def named_in(folder: Path, name: str) -> Path:
-    """Return the path of a file that another file names.
+    """Return the path of a file in a folder, given its name in another file.
 
     Raises
     ------
@@ -139,13 +139,14 @@ def _counted(things: Collection[object], name: str) -> str:
 def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> str:
     """Return the name of the label column.
 
-    This is the requested column, or the first one with a common name, or the only one.
+    Without a request, this is the only column with a common name, or else the only
+    column.
 
     Raises
     ------
     ValueError
         If the label column or the group column does not exist, or if the choice is
-        ambiguous. The error lists the columns.
+        ambiguous.
     """
     names = list(columns)
     if wanted.groups is not None and wanted.groups not in names:
@@ -177,7 +178,7 @@ def id_and_label(
 def groups_in(
     columns: Mapping[str, Sequence[object]], wanted: ReadRequest, place: object
 ) -> np.ndarray | None:
-    """Return the group of each row as text, or None if no groups are requested."""
+    """Return each row's group in the requested column as text, or None without one."""
     return None if wanted.groups is None else groups_of(columns[wanted.groups], place)
 
 
@@ -197,14 +198,14 @@ def groups_of(values: Sequence[object], place: object) -> np.ndarray:
 
 
 def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
-    """Replace unknown values by None."""
+    """Return values as a list, with None for unknown values."""
     return [v if k else None for v, k in zip(values, known, strict=True)]
 
 
 def chosen_splits(
     names: Sequence[str], wanted: ReadRequest, place: object
 ) -> list[str]:
-    """Return the requested splits, or all splits if none were requested."""
+    """Return the requested splits in the order of `names`, or all if None."""
     if wanted.splits is None:
         return list(names)
     unknown = [name for name in wanted.splits if name not in names]
@@ -215,9 +216,10 @@ def chosen_splits(
 
 
 def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels as a plain array, and a mask of known labels.
+    """Return labels as a NumPy array, and a mask of known labels.
 
-    None, NaN and empty text mean that a label is unknown.
+    None, NaN and empty text mean that a label is unknown. The array then contains an
+    arbitrary label.
 
     Raises
     ------
@@ -256,7 +258,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
 
 
 def parsed(texts: Sequence[str]) -> list[object]:
-    """Convert all cells of a column to integers or floats, or return them unchanged."""
+    """Return cells as integers or floats if possible, with None for empty cells."""
     for kind in (int, float):
         try:
             return [kind(text) if text else None for text in texts]
@@ -266,7 +268,7 @@ def parsed(texts: Sequence[str]) -> list[object]:
 
 
 def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
-    """Combine parts by dataset, so that all encoders on a dataset have the same rows.
+    """Combine parts by dataset, with the same rows for all encoders on a dataset.
 
     Parameters
     ----------
@@ -279,8 +281,8 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
     Raises
     ------
     ValueError
-        If encoders have different rows or labels, if labels are missing, or if two
-        encoders on a dataset have the same name.
+        If embeddings are invalid, if encoders have different rows, labels or groups,
+        if labels are missing, or if two encoders on a dataset have the same name.
     """
     representations = Representations(kind, {}, {}, [])
     by_dataset: dict[str, list[Part]] = {}
@@ -317,8 +319,8 @@ def _check_part(part: Part) -> None:
     lengths |= {len(v) for v in (part.ids, part.groups) if v is not None}
     if len(lengths) > 1:
         raise ValueError(
-            f"Every embedding must have a label, got {len(part.features)} embeddings "
-            f"and {len(part.labels)} labels in {_title(part)}; save len(X) labels"
+            "Embeddings, labels, ids and groups must have the same length, got lengths "
+            f"{sorted(lengths)} in {_title(part)}; save one of each per row"
         )
 
 
@@ -383,7 +385,7 @@ def _check_same_labels(first: Part, part: Part) -> None:
 
 
 def _drop_unlabelled(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
-    """Drop rows without a label, or raise if `missing` is "raise"."""
+    """Drop rows without a label, or raise if `missing` is "raise" or no row has one."""
     known, name = parts[0].known, parts[0].dataset
     if known is None or known.all():
         return parts
@@ -404,5 +406,5 @@ def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None
     if vector.shape != (width,):
         raise ValueError(
             f"Embeddings in {place} must be vectors of length {width}, like the first, "
-            f"but {what} has shape {vector.shape}; save vectors.mean(0)"
+            f"but {what} has shape {vector.shape}; save tokens.mean(0), or omit the row"
         )

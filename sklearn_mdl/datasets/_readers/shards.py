@@ -1,4 +1,4 @@
-"""Copy shards of features into one memory-mapped file, which may exceed memory."""
+"""Copy shards of features into one memory-mapped file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stage_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Copy the rows of shards to one file, in order, and memory-map the file.
 
-    Each shard is read once, a few thousand rows at a time, so little memory is needed.
+    Shards are read a few thousand rows at a time, so features may exceed memory.
     Shards must be local files, so download remote shards first.
 
     Parameters
@@ -47,8 +47,8 @@ def stage_rows(
         is replaced only if this package wrote it, which the file ``.sklearn_mdl`` in
         the folder records.
     features, label : str, default=None
-        Names of columns or tensors. By default, the only possible column is used, or
-        the label column with a common name.
+        Names of columns or tensors. By default, the only possible name is used. For
+        labels, the only common name, such as "label", is preferred.
 
     Returns
     -------
@@ -59,10 +59,10 @@ def stage_rows(
     Raises
     ------
     ValueError
-        If there are no shards, or if shards have different formats or widths. Also if a
-        label is missing or has another type, if a value is not finite as float32, or if
-        the choice of columns is ambiguous. Also if another program wrote
-        ``features.npy``. The folder is not changed in any of these cases.
+        If there are no shards, if a shard has an unknown format, or if widths differ.
+        Also if a label is missing or has another type, if a value is not finite as
+        float32, or if the choice of columns is ambiguous. Also if another program wrote
+        ``features.npy``. An existing ``features.npy`` is not changed in these cases.
     FileNotFoundError
         If a shard is missing.
     ImportError
@@ -94,7 +94,7 @@ def stage_rows(
     def rows() -> Iterator[np.ndarray]:
         for X, y in chain([first], blocks):
             if X.shape[1] != width:
-                required, cure = f"{width}, as in the first", "pass glob('ENCODER-*')"
+                required, cure = f"{width} as in the first", "pass one encoder's shards"
                 raise invalid("The width of all shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
                 required, cure = f"{labels[0].dtype} as before", "save y.astype(str)"
@@ -109,20 +109,20 @@ def stage_rows(
 
 
 def _kind(labels: np.ndarray) -> str:
-    """Return the kind of label, which must be the same in all shards."""
+    """Return the kind of the labels, which must be the same for all shards."""
     kind = labels.dtype.kind
     return "number" if kind in "iuf" else "text" if kind in "OUS" else kind
 
 
 def _checked(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
-    """Yield a shard's blocks, or raise for non-finite values and missing labels."""
+    """Yield a shard's blocks. Raise ValueError for non-finite values and NaN labels."""
     start = 0  # the block's first row in the shard
     for X, y in _blocks_of(path, features, label):
         fault = non_finite(X, first=start)
         if not fault and y.dtype.kind == "f" and np.isnan(y).any():
             fault = f"a NaN label in row {start + int(np.isnan(y).argmax())}"
         if fault:
-            cure = "save X[k], y[k], k = np.isfinite(np.float32(X)).all(1) & (y == y)"
+            cure = "k = np.isfinite(np.float32(X)).all(1) & (y == y); save X[k], y[k]"
             required = "finite float32 numbers and labels"
             raise damaged(path, required, f"it contains {fault}", cure)
         start += len(X)
@@ -196,7 +196,7 @@ def _batches(pa: Any, path: Path) -> Iterator[Any]:
 
 
 def _vectors_in(names: Sequence[str], wanted: str | None, path: Path) -> str:
-    """Return the requested name of features, or the only one."""
+    """Return the requested name of the features, or the only name if None."""
     if wanted in names:
         return str(wanted)
     if wanted is None and len(names) == 1:

@@ -15,8 +15,8 @@ def read_csv(path: Path) -> dict[str, list[str]]:
     Raises
     ------
     ValueError
-        If the file is not text, names a column twice, has no rows, or has rows whose
-        lengths differ from the header's.
+        If the file is not UTF-8 text, names a column twice, has no rows, or has a row
+        with more or fewer cells than the header.
     """
     cure = "call df.to_csv(path)"  # a wrong encoding also raises ValueError
     with (

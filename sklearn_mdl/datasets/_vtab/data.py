@@ -29,7 +29,7 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 class VtabData:
     """Images decoded on demand, and VTAB's labels.
 
-    An instance is also a torch dataset of pairs (image, label).
+    You can also use an instance as a torch dataset of pairs (image, label).
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class VtabData:
         return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)
 
     def split(self) -> tuple[VtabData, VtabData]:
-        """Return the joined train and validation parts, and the test part.
+        """Return the train and validation parts together, and the test part.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class VtabData:
     def reshuffled(
         self, random_state: int | RandomState | None = None, n_train: int | None = None
     ) -> tuple[VtabData, VtabData]:
-        """Shuffle all images and split them in two, as in the paper.
+        """Shuffle and split all images in two, as in Li, Bornschein and Hutter (2023).
 
         Parameters
         ----------
@@ -106,12 +106,13 @@ class VtabData:
         Returns
         -------
         train, test : VtabData
-            The paper evaluates online on ``train``.
+            Li et al. evaluate online on ``train``.
 
         Raises
         ------
         ValueError
-            If images are missing and ``n_train`` is None, or ``n_train`` is too large.
+            If images are missing and ``n_train`` is None, or if ``n_train`` is not
+            between 1 and ``len(self) - 1``.
         """
         n, whole = len(self), self.task.n_examples + self.task.n_test
         if n_train is None and n != whole:
@@ -170,8 +171,7 @@ class VtabTask:
     group : {"natural", "specialized", "structured"}
     n_classes : int
     n_examples : int
-        Number of rows of the reshuffled train part, on which the paper evaluates
-        online.
+        Number of rows of the reshuffled train part, on which Li et al. evaluate online.
     n_test : int
         Number of rows of the test part.
     labels : str
@@ -183,10 +183,10 @@ class VtabTask:
     licence : str
         Terms of use. If none are stated, ask the owners.
     files : tuple of str
-        Required files, relative to `data_dir` of
+        Required files and folders, relative to `data_dir` of
         :func:`~sklearn_mdl.datasets.load_vtab`.
     download : str
-        Archives to download, and how to unpack them into those files.
+        Archives to download, and folders to unpack them into.
     """
 
     name: str

@@ -50,7 +50,7 @@ def eurosat(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def sun397(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read torchvision's SUN397, sorted by name and without SUN397_LEFT_OUT."""
+    """Read torchvision's SUN397, sorted by path and without SUN397_LEFT_OUT."""
     examples = sorted(datasets().SUN397(folder, loader=Path))
     kept = [row for row in examples if row[0].parts[-3:] != SUN397_LEFT_OUT]
     return _of_examples(task, [(None, kept)])
@@ -90,7 +90,7 @@ def pets(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def retinopathy(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read photographs of eyes, processed by the method that won the competition."""
+    """Read photographs of eyes, processed as by the winner of Kaggle's competition."""
     folder = folder / "diabetic-retinopathy"
     test, solution = folder / "test", folder / "retinopathy_solution.csv"
     parts = [
@@ -116,7 +116,7 @@ def _of_examples(
     decode: Callable[[Path], Image] | None = None,
     about: str = "",
 ) -> data.VtabData:
-    """Join the (path, label) pairs of all parts into the data of a task."""
+    """Return the data of a task, given the pairs (path, label) of each part."""
     columns = []
     for name, examples in parts:
         pairs = list(examples)

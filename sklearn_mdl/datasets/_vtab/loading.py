@@ -48,7 +48,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
         A name in ``VTAB_TASKS``.
     data_dir : path-like
         Folder of all VTAB data. ``VTAB_TASKS[task].files`` lists the required files in
-        this folder. The download methods of torchvision create the same paths.
+        this folder. If torchvision downloads a dataset, it creates the same paths.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
         return READERS[task.name](task, folder)
     except (OSError, ImportError):
         raise
-    except Exception as error:  # damaged files may make a reader raise any error
+    except Exception as error:  # damaged files may cause any error
         reason = str(error).partition(". ")[0]
         raise ValueError(
             f"The files of {task.name} in {folder} must be as their owners publish "

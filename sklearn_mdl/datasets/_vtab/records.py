@@ -21,7 +21,7 @@ Value = int | Span
 
 
 def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Find the images in the records and read their labels."""
+    """Read DMLab's labels and the positions of its images in the files."""
     parts = []
     for part in (data.TRAIN, data.VALIDATION, data.TEST):
         paths = sorted((folder / "dmlab").glob(f"dmlab-{part}.tfrecord*"))
@@ -72,7 +72,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def masked_crc(content: bytes) -> int:
-    """Return CRC-32C, rotated and shifted as in TFRecord files."""
+    """Return CRC-32C, rotated and with a constant added, as in TFRecord files."""
     crc = crc32c(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -111,7 +111,7 @@ def parse_example(message: bytes) -> dict[str, list[Value]]:
 
 
 def _spans(message: bytes, span: Span, wanted: int) -> list[Span]:
-    """Return the positions of all fields with the wanted number in a span."""
+    """Return the positions of all fields in a span that have the wanted number."""
     fields = _fields(message, *span)
     return [f for number, f in fields if number == wanted and isinstance(f, tuple)]
 

@@ -50,7 +50,8 @@ def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
     """Scale an image so that its eye has a given radius.
 
     The eye's radius is half the number of pixels in the middle row that are brighter
-    than a tenth of that row's mean. If no pixel is, half the image's height is used.
+    than a tenth of that row's mean. If fewer than two pixels are, the radius is half
+    the image's height.
     """
     pil = needed("PIL.Image", "Reading images", "vtab")
     pixels = np.asarray(image)

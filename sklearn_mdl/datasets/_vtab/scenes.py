@@ -1,4 +1,4 @@
-"""CLEVR and KITTI, whose labels are computed from the objects in an image."""
+"""CLEVR and KITTI, whose labels depend on the objects in an image."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from sklearn_mdl.switching import (
     UniversalShare,
     kind_weights,
 )
+from sklearn_mdl.switching._filtering import MixtureFilter
 
 LIMITED = [
     (UniversalShare(max_steps=20), r"UniversalShare.* use LearnedShare\(\)"),
@@ -199,6 +200,14 @@ class TestLongestStream:
         parts = first, stream.extend(losses[15:])
         whole = forward(prior, losses)
         assert_same_bits(joined(parts), (whole.codelengths, whole.posterior))
+
+
+@pytest.mark.parametrize("scale", [1, 300, [np.inf, 1, 1, 1, 1]])
+def test_rates_give_the_same_bits_together_as_one_after_the_other(scale, monkeypatch):
+    losses = scale * random_losses(60, 5)
+    together = forward(LearnedShare(), losses)
+    monkeypatch.setattr(MixtureFilter, "_advance_together", lambda *_: False)
+    assert_same_bits(together, forward(LearnedShare(), losses))
 
 
 def test_other_streams_may_be_as_long_as_they_like():

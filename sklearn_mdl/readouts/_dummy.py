@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
-from sklearn_mdl._core.stream.learner import BY_ROW, Batches, Learned, Learner
+from sklearn_mdl._core.stream.learner import LabelLearner, Learned, Learner
 from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.units import TargetScaling
@@ -24,7 +24,7 @@ from sklearn_mdl.readouts._base import BaseReadout, Readout, last_restart
 from sklearn_mdl.readouts._build import Context, Members
 
 
-class DummyLearner(Learner):
+class DummyLearner(LabelLearner):
     """Learner for readouts that ignore features.
 
     Parameters
@@ -33,9 +33,6 @@ class DummyLearner(Learner):
         Settings of the readouts, keyed by column.
     context : Context
     """
-
-    rows_ahead = BY_ROW
-    is_numbers = True
 
     def __init__(self, members: Mapping[int, DummySettings], context: Context) -> None:
         self.members = members
@@ -52,25 +49,32 @@ class DummyLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the prediction of the next label, repeated for each row, (K, n, C)."""
-        predictions = np.stack([self._prediction(code) for code in self.codes.values()])
-        repeated = torch.from_numpy(predictions)[:, None].expand(-1, x.shape[1], -1)
-        return repeated.to(self.device)
+        predictions = torch.from_numpy(np.array(self._predictions()))
+        return predictions[:, None].expand(-1, x.shape[1], -1).to(self.device)
 
-    def _prediction(self, code: Any) -> Any:
-        return code.log_proba()
+    def follow(self, labels: Tensor) -> Tensor:
+        """Predict each of the next labels (n,) from earlier ones, and observe it."""
+        predictions = []
+        for label in labels.tolist():
+            predictions.append(self._predictions())
+            self._observe(label)
+        return torch.from_numpy(np.array(predictions)).swapaxes(0, 1).to(self.device)
+
+    def _predictions(self) -> list[Any]:
+        return [code.log_proba() for code in self.codes.values()]
 
     def observe(self, labels: Tensor) -> None:
         """Count labels."""
         for label in labels.tolist():
-            for code in self.codes.values():
-                code.observe(label)
-            self.n_observed += 1
-            for column in self.columns:
-                if self.members[column].begins_at(self.n_observed):
-                    self.codes[column] = self.members[column].code(self.n_classes)
+            self._observe(label)
 
-    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
-        """Do nothing, since every label was counted when it was observed."""
+    def _observe(self, label: Any) -> None:
+        for code in self.codes.values():
+            code.observe(label)
+        self.n_observed += 1
+        for column in self.columns:
+            if self.members[column].begins_at(self.n_observed):
+                self.codes[column] = self.members[column].code(self.n_classes)
 
     def add_classes(self, n: int) -> None:
         """Add classes to every code."""
@@ -286,8 +290,8 @@ class DummyRegressorLearner(DummyLearner):
     def retarget(self, target: TargetScaling) -> None:
         """Do nothing, since densities are in the units of the labels."""
 
-    def _prediction(self, code: RecentMean | RandomWalk) -> Density:
-        return code.density()
+    def _predictions(self) -> list[Any]:
+        return [code.density() for code in self.codes.values()]
 
 
 @dataclass(eq=False, repr=False)

@@ -12,6 +12,7 @@ each row is normalised separately.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -96,10 +97,9 @@ class MarkovFilter:
         """True for a state with one row and no weight that is too small."""
         return self._kept is not None and self.scores is None
 
-    def rates(self, n_steps: int) -> list[float]:
-        """Return the probability of a redraw after each of the next steps."""
-        steps = range(self.t + 1, self.t + 1 + n_steps)
-        return [float(self.prior.transition(t).draw[0]) for t in steps]
+    def rates(self, n_steps: int) -> Floats:
+        """Return the probability (n,) of a redraw on entering each next step."""
+        return self.prior.rates(self.t + 1, self.t + 1 + n_steps)
 
     @property
     def log_weights(self) -> Floats:
@@ -394,13 +394,51 @@ class MixtureFilter:
     def advance(self, coding: Coding) -> None:
         """Process the rows of `coding`, and fill its codelengths and posterior."""
         losses = coding.losses
-        parts = [np.empty_like(losses) for _ in self.filters]
+        parts = np.empty((len(self.filters), *losses.shape))
         costs = np.empty((len(losses), len(parts)))
-        for j, part in enumerate(self.filters):
-            part.advance(Coding(losses, costs[:, j], parts[j]))
+        if not self._advance_together(losses, costs, parts):
+            for j, part in enumerate(self.filters):
+                part.advance(Coding(losses, costs[:, j], parts[j]))
         odds = np.empty_like(costs)
         self.odds.advance(Coding(costs, coding.codelengths, odds))
         coding.posterior[:] = _averages(odds, parts)
+
+    @property
+    def simple_filters(self) -> list[MarkovFilter]:
+        """The filters if all of them are simple, otherwise an empty list."""
+        filters = [part for part in self.filters if isinstance(part, MarkovFilter)]
+        whole = len(filters) == len(self.filters)
+        return filters if whole and all(part.is_simple for part in filters) else []
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def _advance_together(self, losses: Floats, costs: Floats, parts: Floats) -> bool:
+        """Advance all filters at once, with the same bits as one after the other.
+
+        Returns False, and changes no filter, if a filter is not simple or a weight
+        would become too small.
+        """
+        if not (filters := self.simple_filters):
+            return False
+        w = np.stack([part.w for part in filters])
+        state = np.concatenate([part.state for part in filters])
+        rates = np.stack([part.rates(len(losses)) for part in filters], 1)[..., None]
+        shifts, totals = row_minima(losses), np.empty_like(costs)
+        likelihoods = np.exp(shifts[:, np.newaxis] - losses)
+        rows = zip(likelihoods, 1.0 - rates, rates * w, strict=True)
+        for i, (likelihood, kept, drawn) in enumerate(rows):
+            parts[:, i] = state
+            joint = state * likelihood
+            np.add.reduce(joint, axis=1, out=totals[i])
+            joint /= totals[i, :, np.newaxis]
+            state = kept * joint + drawn
+        least = np.minimum.reduce([*parts[:, 1:].swapaxes(0, 1), state])
+        if not ((totals > TINY).all() and (least >= LOW * w).all()):
+            return False
+        logs = [math.log(total) for total in totals.ravel().tolist()]
+        costs[:] = shifts[:, np.newaxis] - np.reshape(logs, totals.shape)
+        for part, row in zip(filters, state, strict=True):
+            part.state, part.t = row[np.newaxis], part.t + len(losses)
+        return True
 
 
 def _weights_around(
@@ -414,7 +452,7 @@ def _weights_around(
     return weights, codelengths
 
 
-def _averages(odds: Floats, parts: list[Floats]) -> Floats:
+def _averages(odds: Floats, parts: Sequence[Floats] | Floats) -> Floats:
     """Average the parts (n, K) with odds (n, J), always adding in the same order."""
     averages = odds[:, :1] * parts[0]
     for j, part in enumerate(parts[1:], start=1):

@@ -129,6 +129,21 @@ class MarkovPrior(SwitchingPrior):
         transition : Transition
         """
 
+    def rates(self, start: int, stop: int) -> Floats:
+        """Return the probability of a redraw on entering each step of a range.
+
+        Parameters
+        ----------
+        start, stop : int
+            First step that is entered, at least 2, and the step after the last.
+
+        Returns
+        -------
+        rates : ndarray of shape (stop - start,)
+            The first entries of the `draw` of each step's transition.
+        """
+        return np.array([self.transition(t).draw[0] for t in range(start, stop)])
+
     def initial(self, w: Floats) -> Floats:
         """Return the state at the first step, before its label.
 

@@ -208,8 +208,17 @@ class FixedShare(MarkovPrior):
             return -math.expm1(-1.0 / ((t + 1) * math.log(t + 1) ** 2))
         if self.alpha is not None:
             return float(self.alpha)  # a float32 would lose digits in every step
-        blocks = 2.0 if self.m is None else float(self.m)
-        return min(1.0, (blocks - 1.0) / t)
+        return min(1.0, (self._blocks - 1.0) / t)
+
+    def rates(self, start: int, stop: int) -> Floats:
+        """Return ``rate(t)`` for each step of a range (see `MarkovPrior.rates`)."""
+        if self.alpha is not None:
+            return np.array([self.rate(t) for t in range(start, stop)])
+        return np.minimum(1.0, (self._blocks - 1.0) / np.arange(start, stop))
+
+    @property
+    def _blocks(self) -> float:
+        return 2.0 if self.m is None else float(self.m)
 
     def transition(self, t: int) -> Transition:
         """Keep the expert, or redraw it with probability ``rate(t)``."""

@@ -17,7 +17,6 @@ from sklearn_mdl.switching._filtering import (
     LOW,
     TINY,
     Coding,
-    MarkovFilter,
     MixtureFilter,
     condition_scores,
     log_sums,
@@ -40,8 +39,8 @@ def advance_awake(
         False if a part has a state of several rows, or if a weight would become too
         small. The state is then unchanged.
     """
-    parts = [part for part in mixture.filters if isinstance(part, MarkovFilter)]
-    if len(parts) < len(mixture.filters) or not all(p.is_simple for p in parts):
+    parts = mixture.simple_filters
+    if not parts:
         return False
     losses, codelengths, posterior = coding
     w = np.stack([part.w for part in parts])

@@ -291,3 +291,23 @@ class Learner(ABC):
             f"Readouts must be able to load a state, but {type(self).__name__} cannot; "
             "call pickle.load(file) instead"
         )
+
+
+class LabelLearner(Learner):
+    """Base class of learners that ignore features."""
+
+    rows_ahead = BY_ROW
+    is_numbers = True
+
+    @abstractmethod
+    def follow(self, labels: Tensor) -> Tensor:
+        """Predict each of the next labels (n,) from earlier ones, and observe it.
+
+        Returns
+        -------
+        predictions : Tensor of shape (K, n, P)
+            As returned by :meth:`predict` before each label.
+        """
+
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
+        """Do nothing, since every label was learned when it was observed."""

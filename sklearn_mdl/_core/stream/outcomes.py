@@ -77,11 +77,15 @@ class Outcome(ABC):
     escape: EscapeCode | None = None
 
     @abstractmethod
+    def prediction(self, values: Tensor) -> Prediction:
+        """Return the prediction that a learner's numbers (K, n, P) describe."""
+
     def predict(self, learner: Learner, x: Tensor) -> Prediction:
         """Let a learner predict rows (n_scalings, n, d).
 
         If a readout has no prediction for a row, the first of its ``values`` is NaN.
         """
+        return self.prediction(learner.predict(x))
 
     @abstractmethod
     def fallback(self, values: Tensor) -> Tensor | float:
@@ -207,9 +211,8 @@ class ClassLabels(Outcome):
         named = self.n_numbers if self.escape is None else self.escape.n_named
         return type(self)(named)
 
-    def predict(self, learner: Learner, x: Tensor) -> ClassPrediction:
-        """Return a learner's log-probabilities of rows."""
-        values = learner.predict(x)
+    def prediction(self, values: Tensor) -> ClassPrediction:
+        """Return log-probabilities, none of which is too low."""
         return ClassPrediction(values.clamp_min(self.fallback(values) - MOST_LOST))
 
     def fallback(self, values: Tensor) -> float:
@@ -386,7 +389,10 @@ class RealTargets(Outcome):
             shape = (len(learner.columns), x.shape[1], 3)
             first = torch.tensor(self._first(), dtype=torch.float64, device=x.device)
             return DensityPrediction(first.expand(shape), first)
-        values = learner.predict(x)
+        return self.prediction(learner.predict(x))
+
+    def prediction(self, values: Tensor) -> DensityPrediction:
+        """Return densities, with the current fallback."""
         return DensityPrediction(values, self.fallback(values))
 
     def fallback(self, values: Tensor) -> Tensor:

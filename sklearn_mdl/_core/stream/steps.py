@@ -12,7 +12,7 @@ from joblib import delayed
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic, flushed_denormals
-from sklearn_mdl._core.stream.learner import Learner, RowsAhead
+from sklearn_mdl._core.stream.learner import LabelLearner, Learner, RowsAhead
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.scaling import ScaledRows
 
@@ -317,16 +317,47 @@ def usable(
 
 
 def segment_jobs(
-    learners: Sequence[Learner], steps: Sequence[Steps], labels: Tensor
+    learners: Sequence[Learner],
+    states: Sequence[PassState],
+    rows: ScaledRows,
+    outcome: Outcome,
+    labels: Tensor,
 ) -> Iterator[object]:
     """Yield a job for each built-in learner, and one job for all foreign learners.
 
-    Foreign learners must come last.
+    Each job evaluates its learners on the next rows, with labels (n,). Foreign learners
+    must come last.
     """
-    n_own = sum(not learner.foreign for learner in learners)
-    for part in [*([each] for each in steps[:n_own]), steps[n_own:]]:
-        if part:
-            yield delayed(score_segment)(part, labels)
+    foreign = []
+    for learner, state in zip(learners, states, strict=True):
+        if isinstance(learner, LabelLearner) and rows.schedule.is_immediate:
+            yield delayed(follow_labels)(learner, state, rows, outcome, labels)
+            continue
+        stop = state.n_scored + len(labels)
+        steps = prequential_steps(learner, rows, state, outcome, stop)
+        if learner.foreign:
+            foreign.append(steps)
+        else:
+            yield delayed(score_segment)([steps], labels)
+    if foreign:
+        yield delayed(score_segment)(foreign, labels)
+
+
+def follow_labels(
+    learner: LabelLearner,
+    state: PassState,
+    rows: ScaledRows,
+    outcome: Outcome,
+    labels: Tensor,
+) -> list[tuple[np.ndarray, Prediction]]:
+    """Evaluate a learner that ignores features, as its steps would, but faster."""
+    with fixed_arithmetic(), flushed_denormals():
+        whole = outcome.prediction(learner.follow(labels))
+    rows = rows.of(learner.view.columns)
+    rows.reveal(state.n_scored, labels)
+    state.n_scored = state.n_known = state.n_scored + len(labels)
+    state.n_learned, _ = rows.part(state.n_known)
+    return [(whole.losses(labels).T.cpu().numpy(), whole)]
 
 
 def score_segment(

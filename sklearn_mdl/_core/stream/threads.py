@@ -217,7 +217,9 @@ class Threads:
             yield self.new_class_scores(int(labels[0]))
             self.learn_new_class(int(labels[0]))
         else:
-            jobs = segment_jobs(self.learners, self.steps(stop), labels)
+            jobs = segment_jobs(
+                self.learners, self.states, self.rows, self.outcome, labels
+            )
             results = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
             yield self._scores(list(chain(*results)), labels)
         self.close(stop)

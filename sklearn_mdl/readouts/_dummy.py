@@ -29,8 +29,8 @@ class DummyLearner(Learner):
 
     Parameters
     ----------
-    members : dict of int to DummySettings
-        Settings of the readouts, keyed by column.
+    members : mapping of int to DummySettings
+        The readouts, keyed by column.
     context : Context
     """
 
@@ -51,7 +51,7 @@ class DummyLearner(Learner):
         self.stream = rows
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return the prediction of the next label, repeated for each row, (K, n, C)."""
+        """Return the prediction of the next label, repeated for each row, (K, n, P)."""
         predictions = np.stack([self._prediction(code) for code in self.codes.values()])
         repeated = torch.from_numpy(predictions)[:, None].expand(-1, x.shape[1], -1)
         return repeated.to(self.device)
@@ -60,7 +60,7 @@ class DummyLearner(Learner):
         return code.log_proba()
 
     def observe(self, labels: Tensor) -> None:
-        """Count labels."""
+        """Update the codes of all readouts label by label."""
         for label in labels.tolist():
             for code in self.codes.values():
                 code.observe(label)
@@ -70,7 +70,7 @@ class DummyLearner(Learner):
                     self.codes[column] = self.members[column].code(self.n_classes)
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
-        """Do nothing, since every label was counted when it was observed."""
+        """Do nothing, since every label was learned when it was observed."""
 
     def add_classes(self, n: int) -> None:
         """Add classes to every code."""
@@ -84,14 +84,14 @@ class DummyLearner(Learner):
         self.codes = {column: self.codes[column] for column in self.columns}
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return only the number of labels counted, since the run keeps the labels."""
+        """Return only the number of labels observed, since the run keeps the labels."""
         return {
             column: {"n_observed": torch.tensor(self.n_observed)}
             for column in self.columns
         }
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Count the run's labels again."""
+        """Observe the run's labels again, with codes that have observed none."""
         n_observed = int(learned[self.columns[0]]["n_observed"])
         self.observe(self.stream.labels[:n_observed])
 
@@ -224,7 +224,7 @@ class RecentMean:
     Parameters
     ----------
     location, scale : float
-        Parameters of the Student-t with one degree of freedom that is predicted until
+        Parameters of the Student-t with one degree of freedom, which is predicted until
         two labels differ.
     decay : float
         Factor that multiplies the weights of earlier labels when a label arrives.

@@ -41,7 +41,7 @@ class FrozenReadout(ImageReadout):
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
         The encoder, which is not modified.
     readout : readout
-        Any readout for a switcher, except readouts of images.
+        Any readout for a switcher, except views and readouts of images.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. If
         None, images are assumed to be square, with one or three channels.
@@ -87,7 +87,7 @@ class FrozenReadout(ImageReadout):
     _parameter_constraints: ClassVar[Constraints] = {
         **ImageReadout._parameter_constraints,
         "encoder": [ImageEncoder, CachedEncoder],
-        "readout": [object],  # checked below
+        "readout": [object],  # checked in _validate_params
     }
 
     def _validate_params(self) -> None:

@@ -122,9 +122,9 @@ def check_memory(
     raise MemoryError(
         f"The readouts need {total / 1e9:.3g} GB for weights, gradients, moments and "
         f"averages, but {device} has {available / 1e9:.3g} GB; leave out some of the "
-        f"readouts with hidden_layer_sizes={shape.hidden_layer_sizes}, of which "
-        f"{len(groups[shape])} need {needed[shape] / 1e9:.3g} GB together and "
-        f"{sizes[shape].bytes / 1e9:.3g} GB for each trained network"
+        f"{len(groups[shape])} readouts with hidden_layer_sizes="
+        f"{shape.hidden_layer_sizes}, which need {needed[shape] / 1e9:.3g} GB together "
+        f"and {sizes[shape].bytes / 1e9:.3g} GB for each trained network"
     )
 
 

@@ -33,8 +33,8 @@ SHARE = Interval(Real, 0, 1, closed="left")
 class Readout(OnlineEstimator):
     """Base class of readouts: settings, from which ``learners_of`` makes learners."""
 
-    stack: ClassVar[type[NetStack] | None] = None  # for linear and MLP readouts
-    family: ClassVar[type | None] = None  # base class of readouts built together
+    stack: ClassVar[type[NetStack] | None] = None  # set in linear and MLP readouts
+    family: ClassVar[type | None] = None  # readouts of a family may share learners
     takes_raw_rows: ClassVar[bool] = False  # if True, ``row_scaling`` is None
     view: ClassVar[str | None] = None  # name of the view, if only some columns are used
     scaling: str | None = "standard"
@@ -107,7 +107,7 @@ class Readout(OnlineEstimator):
 
     @property
     def row_scaling(self) -> str | None:
-        """Scaling in which the run passes rows to the learner. None means raw rows."""
+        """Scaling that the run applies to all columns for this readout, or None."""
         return None if self.takes_raw_rows else self.scaling
 
     def check_width(self, n_features: int) -> None:
@@ -125,7 +125,7 @@ class Readout(OnlineEstimator):
         """Make learners, each for one or more of these (column, readout) pairs."""
 
     def seed_or(self, seed: int) -> int:
-        """Draw a seed from ``random_state``, or return ``seed`` if it is None."""
+        """Return ``seed`` if ``random_state`` is None, or else draw a seed from it."""
         if self.random_state is None:
             return seed
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -17,9 +17,9 @@ from sklearn_mdl._core.numerics import last_level_cache, memory_of
 from sklearn_mdl._core.stream.learner import FeatureView
 from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
-# Size of a stack's state, in bytes, above which the stack is split on a CPU. A third of
-# the cache leaves room for averages and activations. Above 50 MB, stacks were no faster
-# (``python -m benchmarks stacks cache``).
+# Size of the state of several networks, in bytes, above which their stack is split on a
+# CPU. A third of the cache leaves room for averages and activations. Stacks larger than
+# 50 MB were no faster (``python -m benchmarks stacks cache``).
 CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
 # Smallest average state of the parts, in bytes, if a stack is split to balance jobs.
 # Computations on smaller parts would be so short that threads would compete for the
@@ -40,7 +40,8 @@ class StackSize(NamedTuple):
     n_parameters : int
         Weights and biases.
     n_updates : int
-        One optimiser step on the new rows, and one for each initial replay stream.
+        Number of optimiser steps: one on the new rows, and one for each replay stream
+        at the start of the run.
     """
 
     n_parameters: int
@@ -148,7 +149,7 @@ class Context(NamedTuple):
         Length of the vector that describes a label's distribution: the number of
         classes, or 3 for densities.
     seed : int
-        Seed of the run. It is also the seed of readouts without a ``random_state``.
+        Seed of the run, and of readouts whose ``random_state`` is None.
     device : torch.device
     n_jobs : int
         Number of learners evaluated in parallel.

@@ -30,7 +30,7 @@ Mapping = Callable[[Tensor], Tensor]  # transforms rows (n, d)
 
 LAST = 8192  # rows after which statistics are fixed; a quarter of this for wide rows
 TINY = 1e-150
-ROUNDING = 1e-6  # shorter sums, as a share of a row, are rounding errors
+ROUNDING = 1e-6  # sums shorter than this share of a row are rounding errors
 
 
 class Reference(NamedTuple):
@@ -53,7 +53,7 @@ class Reference(NamedTuple):
     is_cosine: bool
 
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
-        """Return the transformation whose statistics are those of rows (n, d)."""
+        """Return the transformation with statistics of rows (n, d) and their labels."""
         if self.scaling == WITHIN:
             if bool((rows == rows[0]).all()):  # no variance yet
                 return unit_rows

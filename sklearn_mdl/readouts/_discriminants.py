@@ -81,7 +81,7 @@ class DiscriminantReadout(MeansReadout):
     shrinkage : float, default=0.1
         Weight ``h`` of the total covariance ``T``, which counts as ``d * h`` rows.
     batch_size : int, default=32
-        Has no effect, since this readout learns row by row.
+        Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
@@ -127,7 +127,7 @@ class DiscriminantReadout(MeansReadout):
 
 @dataclass(eq=False, repr=False)
 class CentroidReadout(MeansReadout):
-    """Calibrated nearest-class-mean classifier with cosine scores, learned row by row.
+    """Calibrated nearest-class-mean classifier with cosine scores.
 
     The score of a class is the cosine between the row and the class mean so far.
     If the class has no rows yet, its score is 0. Scores become probabilities as in
@@ -143,7 +143,7 @@ class CentroidReadout(MeansReadout):
     shrinkage : float, default=0.1
         Shrinkage of the within-class covariance, only used with "within-class".
     batch_size : int, default=32
-        Has no effect, since this readout learns row by row.
+        Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None

@@ -91,7 +91,7 @@ class DummyLearner(Learner):
         }
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Observe the run's labels again, with codes that have observed none."""
+        """Observe the run's labels again. The codes must not have observed any."""
         n_observed = int(learned[self.columns[0]]["n_observed"])
         self.observe(self.stream.labels[:n_observed])
 
@@ -224,8 +224,8 @@ class RecentMean:
     Parameters
     ----------
     location, scale : float
-        Parameters of the Student-t with one degree of freedom, which is predicted until
-        two labels differ.
+        Parameters of a Student-t with one degree of freedom, which is the prediction
+        until two labels differ.
     decay : float
         Factor that multiplies the weights of earlier labels when a label arrives.
     """

@@ -109,7 +109,7 @@ def _is_one_shape(sizes: Collection[object]) -> bool:
 def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
     for name, values in columns.items():
         if hasattr(values, "rvs"):
-            cure = "pass a list of values, or for example readout_grid(n_samples=20)"
+            cure = "pass a list of values, or n_samples=20 (only in readout_grid)"
             raise invalid(name, "a list unless n_samples is given", values, cure)
     return [
         dict(zip(columns, values, strict=True)) for values in product(*columns.values())

@@ -72,7 +72,7 @@ KEPT_TEXTS = 20  # largest number of distinct texts
 
 
 class Notes:
-    """The first distinct exceptions and warnings of an estimator, with their counts."""
+    """The first 20 distinct exceptions and warnings of an estimator, with counts."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, int]] = {}

@@ -156,7 +156,7 @@ class KernelGroup:
     ) -> None:
         self.view = view
         self.kernel = members[0].kernel
-        self.scale = 1.0  # divides the kernel
+        self.scale = 1.0  # by which the kernel is divided
         self.ridge: ForwardRidge | ReducedRidge | SettledRidge
         self.ridge = ForwardRidge([m.alpha for m in members], n_outputs, device)
         self.device = device
@@ -212,7 +212,7 @@ class KernelGroup:
         return kernels
 
     def rescale(self) -> None:
-        """Give a kernel of rescaled rows a mean diagonal of 1 over the view's rows."""
+        """Set ``scale`` so that the mean diagonal is 1, if the view has statistics."""
         if self.view.has_statistics:
             self.scale = 1.0
             mean = float(self.diagonal(self.view.rows).mean())

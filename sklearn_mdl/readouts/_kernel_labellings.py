@@ -61,9 +61,9 @@ class LabellingsLearner(KernelLearner):
             Returns the targets (N, P) given the number of rows at the last refresh.
         n_rows : int
         squares : bool
-            Whether to also yield the squared errors at the last row of the landmarks,
-            in a stretch without predictions. It is only yielded if rows follow and
-            statistics are refreshed at that row. This takes another factorisation.
+            Whether to also yield the squared errors of the landmarks, in a stretch
+            without predictions. This takes another factorisation, and is only done if
+            rows follow and if statistics are refreshed at the last landmark.
         """
         if self.memory.forgets:
             raise ValueError(

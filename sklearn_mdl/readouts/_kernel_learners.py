@@ -238,7 +238,7 @@ class KernelLearner(RowLearner):
                     group.ridge.fit()
 
     def _rescale_targets(self, n_rows: int) -> bool:
-        """Refresh target units from the first labels; return False if fixed."""
+        """Update target units from the first labels; return False if they are fixed."""
         return False
 
     def _retarget(self, n_rows: int) -> None:

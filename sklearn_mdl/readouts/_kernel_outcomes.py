@@ -102,7 +102,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return losses, calibrations, targets
 
     def _learn_again(self) -> None:
-        """Calibrate again on the known rows, if any, from the previous calibration."""
+        """Calibrate again on known rows, if any, starting from the last calibration."""
         labels, before = self.stream.labels[: self.n_observed], self.calibration
         calibration = ForwardSoftmax(len(self.columns), len(before.counts))
         if self.n_observed:
@@ -189,7 +189,8 @@ class KernelRegressorLearner(LabellingsLearner):
         self.has_tails = np.array([has_tails[column] for column in self.columns])
         self.squares = np.zeros(len(self.columns))
         self.reach = math.inf  # largest absolute value of targets
-        self.target = TargetScaling(0, self.location, self.scale)  # never None
+        # If this were None, the run would not use predictions.
+        self.target = TargetScaling(0, self.location, self.scale)
 
     def retarget(self, target: TargetScaling) -> None:
         """Do nothing, since units change at fixed rows rather than with minibatches."""
@@ -317,7 +318,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return True
 
     def _recompute(self) -> None:
-        """Recompute factors, first in the units before rows were last forgotten."""
+        """Recompute factors, starting with the units of the labels forgotten last."""
         if self.units.standardize and self.n_forgotten:
             first = self.memory.first_known(self.n_forgotten - 1)
             self._take_units(self.rows.labels[first : self.n_forgotten])

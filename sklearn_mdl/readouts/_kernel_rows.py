@@ -22,10 +22,10 @@ FIRST = 8  # rows before the first scaling
 BLOCK = 32  # rows added to a factor at a time
 REDUCED = 128  # rows added to a posterior at a time
 MANY = 8  # rows per landmark after which occasional fits are enough
-SHARE = 16  # a fit is due when rows have grown by a sixteenth
+SHARE = 16  # a fit is due when the number of rows has grown by a sixteenth
 MOST_NEW = 8_192  # new rows after which a fit is due in any case
 MOST_KEPT = 2_048  # most rows whose kernels are kept before they are summed
-SPARSER = 16  # each time rows grow by this factor, the share of learned blocks halves
+SPARSER = 16  # with this many times more rows, half as many blocks are learned
 NEVER = sys.maxsize  # a row that no stream reaches
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # value of the constant feature
@@ -230,8 +230,9 @@ class RowScaler:
         "standard" rows are standardised, clipped and divided by the root of their
         width. "centered-unit" rows are centred and divided by their length. Whitened
         rows are centred, whitened and divided by their length. In all these cases, a
-        constant is appended, and rows are only divided by their length until a feature
-        has varied. "unit" rows are divided by their length. With None, rows stay raw.
+        constant is appended, and rows are only divided by their length until the first
+        refresh after a feature has varied. "unit" rows are divided by their length.
+        With None, rows stay raw.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:

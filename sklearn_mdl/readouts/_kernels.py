@@ -117,9 +117,9 @@ class KernelSettings(Readout):
 
 
 def factor_bytes(readout: Readout, n_rows: int) -> int:
-    """Return the size in bytes of the factor of a kernel readout, or else 0.
+    """Return the size in bytes of a kernel readout's factor, or 0 for other readouts.
 
-    Windows and restarts are ignored. Views of kernel readouts count as 0.
+    `window` and `restart` are ignored. Views count as other readouts.
     """
     if not isinstance(readout, KernelSettings):
         return 0
@@ -202,7 +202,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         second block of 128 rows, later only every fourth, and so on. If None, kernels
         stay exact.
     batch_size : int, default=32
-        Has no effect, since this readout learns row by row.
+        Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window : int, default=None
@@ -237,8 +237,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         succeeds. If only some calls fail, or if the matrix has no Cholesky factor, you
         only get a warning, and the readout ignores features from then on.
     MemoryError
-        If `max_exact`, `window` and `restart` are None and the factor does not fit into
-        memory.
+        If `max_exact`, `window` and `restart` are all None, and the factor does not fit
+        into memory.
 
     References
     ----------
@@ -401,7 +401,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         second block of 128 rows, later only every fourth, and so on. If None, kernels
         stay exact.
     batch_size : int, default=32
-        Has no effect, since this readout learns row by row.
+        Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None

@@ -133,7 +133,7 @@ REAL_PARTS = {
 # Settings with which kernels in the list "drift" forget. A full window forgets half of
 # its rows. So from 64 to 2,048 rows after a change, one window holds at least a quarter
 # of the rows since the change, and no earlier rows. At each multiple of 16 rows, except
-# multiples of 1,024, the kernels with one of the values of ``restart`` restart.
+# multiples of 1,024, the kernels with one of the ``restart`` values start again.
 FORGETFUL: list[dict[str, Any]] = [
     *({"window": window} for window in (64, 128, 256, 512, 1024)),
     *({"restart": period} for period in (16, 32, 64, 128, 256, 512)),
@@ -148,7 +148,7 @@ class Kinds(NamedTuple):
     nets, kernels, labels : type
         MLPs, kernels, and readouts that ignore features.
     alphas : tuple of float
-        Noise variances of kernels that have no list of their own.
+        Noise variances of kernels whose settings do not include ``alpha``.
     strategies : tuple of str
         Strategies of readouts that ignore features.
     """
@@ -246,9 +246,9 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
 
     To limit the cost of an example, the number of replay streams is the largest of 30,
     10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8, where
-    ``parameters`` counts the weights of all trained networks. If there is none, the
-    number is 3. After 1,000 rows, it gradually decreases to 3. The list does not depend
-    on the number of rows, which is not known in advance.
+    ``parameters`` counts the weights of all trained networks. If none is small
+    enough, the number is 3. After 1,000 rows, it gradually decreases to 3. The list
+    does not depend on the number of rows, which is not known in advance.
 
     Parameters
     ----------

@@ -325,7 +325,7 @@ class _VoteTerms(NamedTuple):
 class KNeighborsReadout(BaseReadout):
     r"""Nearest neighbours among the rows learned so far, weighted by distance.
 
-    The search is exact, in the current scaling, and covers all rows learned so far,
+    The search is exact. It uses the current scaling and covers all rows learned so far,
     unless `window` or `restart` is set. Let :math:`d_i` be the squared distance to the
     ``i``-th nearest row, and :math:`e_i = (d_i - d_1) / \bar d`, where :math:`\bar d`
     is the mean of :math:`d_i` over the ``n_neighbors`` nearest rows. Then

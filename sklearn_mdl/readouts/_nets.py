@@ -120,7 +120,7 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
 def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
     """Return the size of a network's state in bytes, or 0 for other readouts.
 
-    The size includes averaged weights. Views of networks count as 0.
+    The size includes averaged weights. Views count as other readouts.
     """
     if not isinstance(readout, NetReadout):
         return 0
@@ -184,7 +184,7 @@ class LinearReadout(_Readout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of replay outside a switcher. In a switcher, it has no effect, since
+        Seed of replay outside a switcher. In a switcher, this seed has no effect, since
         weights start at zero.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
@@ -361,7 +361,7 @@ class LinearReadoutRegressor(_RegressorReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of replay outside a switcher. In a switcher, it has no effect, since
+        Seed of replay outside a switcher. In a switcher, this seed has no effect, since
         weights start at zero.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts the location and log scale of the

@@ -213,9 +213,8 @@ def readout_grid(
     Returns
     -------
     readouts : list of readouts
-        If all combinations are built, ``hidden_layer_sizes`` (if there are any) varies
-        slowest, followed by the other settings in their order, with those of the preset
-        first.
+        If all combinations are built, ``hidden_layer_sizes`` varies slowest, followed
+        by the settings of the preset, and then by other settings in their order.
 
     Raises
     ------

@@ -254,8 +254,8 @@ class RowLearner(Learner):
     def _read(self, start: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the known rows of a block, and the same rows padded with zeros.
 
-        With padding, products do not depend on how many rows are known. Their last bits
-        depend on the shape of the block.
+        Padding fixes the shape of the block, since the last bits of products depend on
+        the shape.
         """
         _, end = self._ends(start)
         raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))

@@ -351,7 +351,7 @@ class ReadoutStack(NetStack):
         }
 
     def add_classes(self, n: int) -> None:
-        """Add outputs with zero weights, zero moments and suitable biases."""
+        """Add outputs with zero weights, zero moments and the biases of new classes."""
         self._rebuild(self.members, n)
         for module in (self.net.module_, *self.averages.copies):
             module.bias_outputs(n)

@@ -80,7 +80,7 @@ class WrappedLearner(Learner):
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Exceptions and warnings of the estimator, under the learner's column."""
+        """Report on the estimator, keyed by column, if it has raised or warned."""
         lines, failure = self.complaints.lines(), None
         if not lines:
             return {}
@@ -284,7 +284,7 @@ class RefittedLearner(WrappedLearner):
             self.known = self._counted(labels) > 0
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the numbers needed to repeat the fits that may still matter."""
+        """Return the state, with the numbers of rows in the last fits."""
         numbers = super().state_dict()
         numbers[self.columns[0]]["ends"] = torch.tensor([self.n_fitted, self.n_tried])
         return numbers

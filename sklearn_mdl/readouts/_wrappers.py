@@ -260,7 +260,7 @@ class RefitReadout(WrappedReadout):
 
 
 def _name_of(estimator: BaseEstimator) -> str:
-    """Name a classifier by its class and inner estimator, or by its last step."""
+    """Name a classifier and the one that it wraps, or the last step of a pipeline."""
     if isinstance(estimator, Pipeline):
         return _name_of(estimator.steps[-1][1])
     name = type(estimator).__name__

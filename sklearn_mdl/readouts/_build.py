@@ -40,8 +40,8 @@ class StackSize(NamedTuple):
     n_parameters : int
         Weights and biases.
     n_updates : int
-        Number of optimiser steps: one on the new rows, and one for each replay stream
-        at the start of the run.
+        Number of optimiser steps: one on the new rows, and one for each of the initial
+        replay streams.
     """
 
     n_parameters: int

@@ -94,7 +94,7 @@ class Notes:
 
 
 class _Collector:
-    """Context manager that collects the warnings of the threads that use it.
+    """Collector of the warnings that several threads raise in ``with`` blocks.
 
     Warning filters belong to the whole process. If every thread saved and restored
     them, the filters could end up in a wrong state. Instead, the first thread to enter

@@ -272,7 +272,7 @@ class KernelGroup:
         Parameters
         ----------
         n_rows : int
-            Number of rows evaluated so far.
+            Number of rows in complete blocks.
         learned : sequence of mapping
             The posterior of every readout, or its last fit.
         """

@@ -162,7 +162,7 @@ class Units(NamedTuple):
 
 
 class KernelRegressorLearner(LabellingsLearner):
-    """Learner for kernel regressors, whose densities are those of Gaussian processes.
+    """Learner for kernel regressors, which are Gaussian or Student-t processes.
 
     Parameters
     ----------

@@ -321,7 +321,7 @@ class LinearReadoutRegressor(_RegressorReadout):
 
     Use this readout by itself, as a regressor, or in a
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised with
-    statistics of earlier minibatches, but codelengths refer to the original units.
+    statistics of known labels, but codelengths refer to the original units.
 
     Parameters
     ----------
@@ -410,7 +410,7 @@ class MLPReadoutRegressor(_RegressorReadout):
 
     Use this readout by itself, as a regressor, or in a
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised with
-    statistics of earlier minibatches, but codelengths refer to the original units.
+    statistics of known labels, but codelengths refer to the original units.
 
     Parameters
     ----------

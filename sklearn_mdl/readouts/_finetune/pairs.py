@@ -112,7 +112,7 @@ class FrozenReadout(ImageReadout):
 
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
-        """Make one learner for all readouts on an encoder."""
+        """Make one learner for each distinct encoder, with all readouts on it."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
         groups = grouped((id(encoder), i) for i, encoder in enumerate(encoders))

@@ -1,4 +1,4 @@
-"""Readouts: linear, MLP, kernels, neighbours, wrapped classifiers, whole networks."""
+"""Readouts, which predict labels and learn online, and lists of readouts."""
 
 from sklearn_mdl.readouts._base import (
     Readout as Readout,

@@ -33,9 +33,9 @@ SHARE = Interval(Real, 0, 1, closed="left")
 class Readout(OnlineEstimator):
     """Base class of readouts: settings, from which ``learners_of`` makes learners."""
 
-    stack: ClassVar[type[NetStack] | None] = None  # class of the stack, for networks
-    family: ClassVar[type | None] = None  # base class of readouts that share learners
-    takes_raw_rows: ClassVar[bool] = False  # the learner scales rows itself
+    stack: ClassVar[type[NetStack] | None] = None  # set in linear and MLP readouts
+    family: ClassVar[type | None] = None  # readouts of a family may share learners
+    takes_raw_rows: ClassVar[bool] = False  # if True, ``row_scaling`` is None
     view: ClassVar[str | None] = None  # name of the view, if only some columns are used
     scaling: str | None = "standard"
     batch_size: int = 32
@@ -43,7 +43,7 @@ class Readout(OnlineEstimator):
     device: str = "cpu"
     random_state: RandomState
 
-    # Constraints on these parameters, for every readout that has them.
+    # Constraints on parameters that several readouts have.
     _parameter_constraints: ClassVar[Constraints] = {
         "lr": [POSITIVE],
         "beta1": [SHARE],
@@ -79,12 +79,12 @@ class Readout(OnlineEstimator):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout. Switchers mix the readouts of a kind, and pool kinds."""
+        """Kind of the readout, in a switcher that pools kinds."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
     def computation(self) -> str:
-        """Name of the main computation, which is shared by readouts that return it."""
+        """Name of the main computation, the same for all readouts that may share it."""
         return self.pool_kind
 
     @property
@@ -102,12 +102,12 @@ class Readout(OnlineEstimator):
 
     @property
     def inner(self) -> Any:
-        """The readout itself, or the readout that it wraps."""
+        """The readout itself, or the readout of a view."""
         return self
 
     @property
     def row_scaling(self) -> str | None:
-        """Scaling that is applied to rows before they reach the learner."""
+        """Scaling that the run applies to all columns for this readout, or None."""
         return None if self.takes_raw_rows else self.scaling
 
     def check_width(self, n_features: int) -> None:
@@ -125,7 +125,7 @@ class Readout(OnlineEstimator):
         """Make learners, each for one or more of these (column, readout) pairs."""
 
     def seed_or(self, seed: int) -> int:
-        """Draw a seed from ``random_state``, or return ``seed`` if that is None."""
+        """Return ``seed`` if ``random_state`` is None, or else draw a seed from it."""
         if self.random_state is None:
             return seed
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -158,7 +158,7 @@ def build_learners(
     ----------
     readouts : sequence of readouts, or mapping of int to readout
         A learner's ``columns`` are positions in the sequence or keys of the mapping.
-        Pass a mapping if these are only some of the readouts of a run.
+        Pass a mapping for only some of the readouts of a run.
     n_features, n_classes : int
     **settings
         As in :class:`Context`.
@@ -166,24 +166,25 @@ def build_learners(
     Returns
     -------
     learners : list of Learner
-        Stacks of networks, the most expensive first, followed by the other learners.
-        Networks of the same shape share a stack. On a CPU, a stack is split if its
-        state does not fit into the cache, or if one job would wait for another. A
-        readout's results depend neither on the other readouts nor on their order.
+        Stacks of networks, the most expensive first, followed by the other learners,
+        which include the learners of views. On a CPU, networks of the same shape are
+        distributed over several stacks if their state is large. A readout's results
+        depend neither on the other readouts nor on the order of the readouts.
 
     Raises
     ------
     ValueError
-        If a readout whitens more than ``MAX_WHITENED_FEATURES`` features.
+        If a readout cannot be used with these features, for example because it
+        whitens more than ``MAX_WHITENED_FEATURES`` of them.
     MemoryError
-        If the readouts together need more memory than the device has.
+        If networks that use the same columns need more memory than the device has.
     """
     by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
     return learners_in(Context(n_features, n_classes, **settings), by_place)
 
 
 def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
-    """Add the readouts' scalings to the context, and make their learners."""
+    """Make the learners of readouts, whose scalings replace those of the context."""
     for readout in by_place.values():
         readout.check_width(context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
@@ -212,12 +213,14 @@ def last_restart(n_rows: int, period: int) -> int:
 
 
 def check_readout(readout: object) -> None:
-    """Raise unless the object is a readout for classification, and validate it.
+    """Check that an object is a valid readout for classification.
 
     Raises
     ------
     TypeError
         If the object is not a readout, or if it is a readout for regression.
+    ValueError
+        If a parameter of the readout is invalid.
     """
     if isinstance(readout, Readout) and isinstance(readout, OnlineClassifier):
         readout._validate_params()
@@ -227,7 +230,7 @@ def check_readout(readout: object) -> None:
     if is_estimator and is_classifier(readout):
         incremental = hasattr(readout, "partial_fit")
         wrapper = "IncrementalReadout" if incremental else "RefitReadout"
-        advice = f"wrap it: {wrapper}({readout!r})"
+        advice = f"if it has predict_proba, wrap it: {wrapper}({readout!r})"
     raise TypeError(
         "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
         "DiscriminantReadout, CentroidReadout, KNeighborsReadout, IncrementalReadout, "

@@ -1,6 +1,6 @@
 """Settings shared by a run's learners, and the distribution of networks over stacks.
 
-Networks of the same shape share as few stacks as memory and jobs allow.
+Networks of the same shape share as few stacks as the cache and the jobs allow.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from sklearn_mdl._core.numerics import last_level_cache, memory_of
 from sklearn_mdl._core.stream.learner import FeatureView
 from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
-# Largest state of a stack on a CPU, in bytes, unless the stack trains a single network.
-# A third of the cache leaves room for averages and activations. Above 50 MB, stacks
-# were no faster (``python -m benchmarks stacks cache``).
+# Size of the state of several networks, in bytes, above which their stack is split on a
+# CPU. A third of the cache leaves room for averages and activations. Stacks larger than
+# 50 MB were no faster (``python -m benchmarks stacks cache``).
 CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
-# Smallest state of a part, in bytes, when a stack is split to balance jobs. Calls of
-# smaller parts would be so short that threads would compete for the interpreter.
+# Smallest average state of the parts, in bytes, if a stack is split to balance jobs.
+# Computations on smaller parts would be so short that threads would compete for the
+# interpreter.
 WORTH_A_JOB = 10_000_000
 FLOAT = 4
 
@@ -39,7 +40,8 @@ class StackSize(NamedTuple):
     n_parameters : int
         Weights and biases.
     n_updates : int
-        Optimiser steps per minibatch: one on the new rows and one per replay stream.
+        Number of optimiser steps: one on the new rows, and one for each of the initial
+        replay streams.
     """
 
     n_parameters: int
@@ -52,7 +54,7 @@ class StackSize(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Number of parameter updates per minibatch."""
+        """Number of parameters times the number of optimiser steps."""
         return self.n_parameters * self.n_updates
 
 
@@ -67,7 +69,7 @@ def plan_stacks(
     Raises
     ------
     MemoryError
-        If all members together do not fit into the device's memory.
+        If the networks together do not fit into the device's memory.
     """
     check_memory(groups, sizes, device)
     counts = {shape: len(_trainings(members)) for shape, members in groups.items()}
@@ -105,7 +107,7 @@ def check_memory(
     sizes: Mapping[Shape, StackSize],
     device: torch.device,
 ) -> None:
-    """Raise if the readouts' states would not fit into memory.
+    """Raise if the networks would not fit into memory.
 
     Raises
     ------
@@ -121,9 +123,9 @@ def check_memory(
     raise MemoryError(
         f"The readouts need {total / 1e9:.3g} GB for weights, gradients, moments and "
         f"averages, but {device} has {available / 1e9:.3g} GB; leave out some of the "
-        f"{len(groups[shape])} with hidden_layer_sizes={shape.hidden_layer_sizes}, "
-        f"which need {needed[shape] / 1e9:.3g} GB together and "
-        f"{sizes[shape].bytes / 1e9:.3g} GB for each trained network"
+        f"{len(groups[shape])} readouts with hidden_layer_sizes="
+        f"{shape.hidden_layer_sizes}, which need {needed[shape] / 1e9:.3g} GB together "
+        f"and {sizes[shape].bytes / 1e9:.3g} GB for each trained network"
     )
 
 
@@ -147,12 +149,12 @@ class Context(NamedTuple):
         Length of the vector that describes a label's distribution: the number of
         classes, or 3 for densities.
     seed : int
-        Seed of readouts whose ``random_state`` is None.
+        Seed of the run, and of readouts whose ``random_state`` is None.
     device : torch.device
     n_jobs : int
         Number of learners evaluated in parallel.
     precision : str
-        Precision of the factors of matrix products while networks are trained.
+        Precision of matrix products while stacks of networks are trained.
     may_grow : bool
         True if new classes may appear in the stream.
     view : FeatureView

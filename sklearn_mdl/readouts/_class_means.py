@@ -30,7 +30,7 @@ Mapping = Callable[[Tensor], Tensor]  # transforms rows (n, d)
 
 LAST = 8192  # rows after which statistics are fixed; a quarter of this for wide rows
 TINY = 1e-150
-ROUNDING = 1e-6  # relative length below which sums are rounding errors
+ROUNDING = 1e-6  # sums shorter than this share of a row are rounding errors
 
 
 class Reference(NamedTuple):
@@ -53,7 +53,7 @@ class Reference(NamedTuple):
     is_cosine: bool
 
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
-        """Return a transformation with the statistics of rows (n, d) and labels."""
+        """Return the transformation with statistics of rows (n, d) and their labels."""
         if self.scaling == WITHIN:
             if bool((rows == rows[0]).all()):  # no variance yet
                 return unit_rows
@@ -128,7 +128,7 @@ class OpenMeans(RowBlock):
 
     def observe(self, targets: Tensor) -> None:
         """Observe the labels (n,) of the next rows."""
-        is_read = self.n_observed + len(targets) < self.size  # if rows remain
+        is_read = self.n_observed + len(targets) < self.size  # if products are needed
         for label in targets.tolist():
             t = self.n_observed
             if is_read:
@@ -164,7 +164,7 @@ class MeansLearner(CalibratedLearner):
         return ForwardSoftmax(len(self.columns), n_classes, has_variances=False)
 
     def _forget(self) -> None:
-        """Reset to a state without any rows."""
+        """Reset sums and transformations to their state before the first row."""
         counts, d = self.calibration.counts, self.n_features
         shape = len(self.members), len(counts), d
         self._sums = torch.zeros(shape, dtype=torch.float64, device=self.device)
@@ -242,7 +242,7 @@ class MeansLearner(CalibratedLearner):
         return torch.from_numpy(scores), torch.ones(scores.shape[:2]).double()
 
     def _recompute(self) -> None:
-        """Recompute the sums over the known rows, in the same steps as before."""
+        """Recompute the sums over complete blocks, in the same steps as before."""
         self._forget()
         complete, _ = self._ends(self.n_observed)
         start = self._refreshed(complete)
@@ -253,7 +253,7 @@ class MeansLearner(CalibratedLearner):
             start = self._ends(start)[1]
 
     def _begin_again(self) -> None:
-        """Learn the known rows again; calibration starts from its previous factors."""
+        """Learn the known rows again, if any, starting from the last calibration."""
         self._recompute()
         labels, before = self.stream.labels[: self.n_observed], self.calibration
         calibration = self._calibration(len(before.counts))

@@ -36,7 +36,7 @@ class MeansReadout(BaseReadout):
 
     @classmethod
     def learners_of(cls, members: Members[Any], context: Context) -> list[MeansLearner]:
-        """Make one learner for each group of readouts that use the same rows."""
+        """Make one learner for each set of readouts that use the same rows."""
         alike = grouped(
             (
                 Memory(None, readout.window, readout.restart),
@@ -67,21 +67,21 @@ class DiscriminantReadout(MeansReadout):
     every label. In whitened, centred coordinates, a class of :math:`n_c` rows with sum
     :math:`s_c` has the mean :math:`m_c = s_c / (n_c + 1)` and the score
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
-    :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,
-    and until some feature has varied, rows are only divided by their length. The
-    whitening is fixed after 8,192 rows, or after 2,048 rows with more than 2,048
-    features.
+    :class:`~sklearn_mdl.KernelReadout`, but only with the terms of ``b`` and ``a``.
+    Until the whitening is first computed from rows that differ, rows are only divided
+    by their length. The whitening is fixed after 8,192 rows, or after 2,048 rows with
+    more than 2,048 features.
 
-    Each row takes ``O(d * (d + C))`` time. Predictions are computed in blocks of 32
-    rows. After 4,096 rows, labels are also learned block by block, unless the readout
-    forgets rows. The readout works best with many classes and few rows per class.
+    Each row takes ``O(d * (d + C))`` time. Rows are whitened in blocks of at most 32.
+    After 4,096 rows, labels are also learned block by block, unless the readout forgets
+    rows. The readout works best with many classes and few rows per class.
 
     Parameters
     ----------
     shrinkage : float, default=0.1
         Weight ``h`` of the total covariance ``T``, which counts as ``d * h`` rows.
     batch_size : int, default=32
-        Has no effect, since this readout learns row by row.
+        Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
@@ -127,22 +127,23 @@ class DiscriminantReadout(MeansReadout):
 
 @dataclass(eq=False, repr=False)
 class CentroidReadout(MeansReadout):
-    """Calibrated nearest-class-mean classifier with cosine scores, updated every row.
+    """Calibrated nearest-class-mean classifier with cosine scores.
 
     The score of a class is the cosine between the row and the class mean so far.
     If the class has no rows yet, its score is 0. Scores become probabilities as in
-    :class:`~sklearn_mdl.KernelReadout`, but without its variance terms.
+    :class:`~sklearn_mdl.KernelReadout`, but only with the terms of ``b`` and ``a``.
 
     Parameters
     ----------
     scaling : {"centered", "within-class"} or None, default="centered"
         "centered" first subtracts the mean of earlier rows, which is refreshed at rows
         8, 16, 32 and so on up to 8,192 (up to 2,048 with more than 2,048 features).
-        "within-class" also whitens rows as :class:`DiscriminantReadout` does.
+        "within-class" also whitens rows as :class:`DiscriminantReadout` does. If None,
+        rows are unchanged.
     shrinkage : float, default=0.1
         Shrinkage of the within-class covariance, only used with "within-class".
     batch_size : int, default=32
-        Has no effect, since this readout learns row by row.
+        Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None

@@ -29,8 +29,8 @@ class DummyLearner(LabelLearner):
 
     Parameters
     ----------
-    members : dict of int to DummySettings
-        Settings of the readouts, keyed by column.
+    members : mapping of int to DummySettings
+        The readouts, keyed by column.
     context : Context
     """
 
@@ -48,7 +48,7 @@ class DummyLearner(LabelLearner):
         self.stream = rows
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return the prediction of the next label, repeated for each row, (K, n, C)."""
+        """Return the prediction of the next label, repeated for each row, (K, n, P)."""
         predictions = torch.from_numpy(np.array(self._predictions()))
         return predictions[:, None].expand(-1, x.shape[1], -1).to(self.device)
 
@@ -64,7 +64,7 @@ class DummyLearner(LabelLearner):
         return [code.log_proba() for code in self.codes.values()]
 
     def observe(self, labels: Tensor) -> None:
-        """Count labels."""
+        """Update the codes of all readouts label by label."""
         for label in labels.tolist():
             self._observe(label)
 
@@ -88,14 +88,14 @@ class DummyLearner(LabelLearner):
         self.codes = {column: self.codes[column] for column in self.columns}
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return only the number of labels counted, since the run keeps the labels."""
+        """Return only the number of labels observed, since the run keeps the labels."""
         return {
             column: {"n_observed": torch.tensor(self.n_observed)}
             for column in self.columns
         }
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Count the run's labels again."""
+        """Observe the run's labels again. The codes must not have observed any."""
         n_observed = int(learned[self.columns[0]]["n_observed"])
         self.observe(self.stream.labels[:n_observed])
 
@@ -228,8 +228,8 @@ class RecentMean:
     Parameters
     ----------
     location, scale : float
-        Parameters of the Student-t with one degree of freedom that is predicted until
-        two labels differ.
+        Parameters of a Student-t with one degree of freedom, which is the prediction
+        until two labels differ.
     decay : float
         Factor that multiplies the weights of earlier labels when a label arrives.
     """

@@ -60,7 +60,7 @@ def _kind(readout: BaseEstimator) -> str:
 
 
 def _numeric(readout: BaseEstimator) -> list[str]:
-    """List the numeric settings, except settings that a switcher overrides."""
+    """Return the names of numeric settings, except sizes of minibatches and seeds."""
     return [
         name
         for name, value in readout.get_params(deep=False).items()

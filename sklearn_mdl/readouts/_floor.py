@@ -41,7 +41,7 @@ def class_frequencies(counts: NDArray[np.int64]) -> Floats:
 
 
 def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Floats:
-    """Return the predictions of a classifier with one column for each of all classes.
+    """Return predictions of a classifier, with a column for each class of the stream.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Float
         raise ValueError(
             f"predict_proba must have {len(classes)} columns, one for each class in "
             f"classes_, or {n_classes}, one for each class of the stream, got "
-            f"{given.shape[1]}; return proba[:, self.classes_] from it"
+            f"{given.shape[1]}; return proba[:, self.classes_] in predict_proba"
         )
     by_class = np.zeros((len(given), n_classes))
     by_class[:, classes] = given

@@ -25,7 +25,7 @@ from sklearn_mdl.readouts._nets import (
     MLPReadoutRegressor,
 )
 
-SHAPES = ("hidden_layer_sizes", "image_shape")  # settings whose values are sequences
+SHAPES = ("hidden_layer_sizes", "image_shape")  # one value is a sequence
 LINEAR: dict[type, type] = {
     MLPReadout: LinearReadout,
     MLPReadoutRegressor: LinearReadoutRegressor,
@@ -53,13 +53,14 @@ def build_grid(
     Returns
     -------
     readouts : list
-        The first setting varies slowest.
+        If all combinations are built, ``hidden_layer_sizes`` varies slowest, followed
+        by the other settings in their order.
 
     Raises
     ------
     ValueError
         If a list is empty, if a setting is a distribution but `n_samples` is None, or
-        if `n_samples` exceeds the number of combinations.
+        if `n_samples` is not positive or exceeds the number of combinations.
     TypeError
         If a setting is not a parameter of the readouts.
     """
@@ -94,14 +95,12 @@ def _values(name: str, given: object) -> Any:
         return [given]
     values = list(given)
     if not values:
-        raise ValueError(
-            f"{name} must hold at least one value, got an empty list; omit {name}"
-        )
+        raise ValueError(f"{name} must hold at least one value, got none; omit {name}")
     return values
 
 
 def _is_one_shape(sizes: Collection[object]) -> bool:
-    """Return True if ``sizes`` is one shape, as () is but [] is not."""
+    """Return True for a single shape, such as () or (64, 64), but not for []."""
     if len(sizes) == 0:
         return isinstance(sizes, tuple)
     return all(isinstance(size, Integral) for size in sizes)
@@ -110,7 +109,7 @@ def _is_one_shape(sizes: Collection[object]) -> bool:
 def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
     for name, values in columns.items():
         if hasattr(values, "rvs"):
-            cure = "pass for example n_samples=20 to draw from distributions"
+            cure = "pass a list of values, or n_samples=20 (only in readout_grid)"
             raise invalid(name, "a list unless n_samples is given", values, cure)
     return [
         dict(zip(columns, values, strict=True)) for values in product(*columns.values())
@@ -186,12 +185,13 @@ def regressor_grid(**settings: object) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of LinearReadoutRegressor and MLPReadoutRegressor
-        The first setting varies slowest.
+        ``hidden_layer_sizes`` varies slowest, followed by the other settings in their
+        order.
 
     Raises
     ------
     ValueError
-        If a list is empty.
+        If a list is empty, or if a setting is a distribution.
     TypeError
         If a setting is not a parameter of the regressors.
 

@@ -54,10 +54,10 @@ def has_net(estimator: BaseEstimator) -> bool:
 
 @contextmanager
 def net_draws(is_net: bool, seed: int) -> Iterator[None]:
-    """Seed the random numbers that a skorch net draws inside the ``with`` block.
+    """Seed torch's global generators inside the ``with`` block, if ``is_net``.
 
-    Nets and their data loaders draw from torch's global generators, which are restored
-    afterwards. So only one net runs at a time, even with several threads.
+    The generators are restored afterwards. Only one thread at a time may be in such a
+    block.
     """
     if not is_net:
         yield
@@ -68,11 +68,11 @@ def net_draws(is_net: bool, seed: int) -> Iterator[None]:
         yield
 
 
-KEPT_TEXTS = 20  # maximum number of different texts that are kept
+KEPT_TEXTS = 20  # largest number of distinct texts
 
 
 class Notes:
-    """Distinct exceptions and warnings of one estimator, with their counts."""
+    """The first 20 distinct exceptions and warnings of an estimator, with counts."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, int]] = {}
@@ -94,7 +94,7 @@ class Notes:
 
 
 class _Collector:
-    """Context manager that collects the warnings of the threads that use it.
+    """Collector of the warnings that several threads raise in ``with`` blocks.
 
     Warning filters belong to the whole process. If every thread saved and restored
     them, the filters could end up in a wrong state. Instead, the first thread to enter

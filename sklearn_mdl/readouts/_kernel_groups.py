@@ -1,4 +1,4 @@
-"""Groups of kernel readouts that share rows and factors, and blocks of new rows."""
+"""Groups of kernel readouts that share a kernel matrix, and blocks of new rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sklearn_mdl.readouts._row_learners import RowBlock
 
 
 class Member(NamedTuple):
-    """Settings of one readout."""
+    """Position and settings of one readout."""
 
     column: int
     scaling: str | None
@@ -41,12 +41,12 @@ class Member(NamedTuple):
 
 
 class View:
-    """Rows evaluated so far, in a scaling that several kernels use.
+    """Scaled rows with which kernels compare new rows: all known rows, or landmarks.
 
     Parameters
     ----------
     scaling : str or None
-        One of ``SCALINGS``.
+        One of ``SCALINGS``, or None.
     """
 
     def __init__(self, scaling: str | None) -> None:
@@ -58,7 +58,7 @@ class View:
 
     @property
     def has_statistics(self) -> bool:
-        """True if rows are rescaled when statistics change."""
+        """True if the scaling depends on statistics of the rows."""
         return self.scaling not in {"unit", None}
 
     @property
@@ -115,8 +115,8 @@ class Stretch(NamedTuple):
     means : Tensor of shape (K, n, P)
     variances : Tensor of shape (K, n)
     squares : Tensor of shape (K, P) or None
-        Squared errors under the current kernel, each divided by its variance and summed
-        over the rows before ``start``. None if the kernel has not changed.
+        Squared errors, each divided by its variance and summed over the rows before
+        ``start``. None in predictions of rows after the landmarks.
     """
 
     start: int
@@ -126,7 +126,7 @@ class Stretch(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Stretch]) -> Stretch:
-        """Join the predictions of several readouts."""
+        """Join the predictions of several groups."""
         squares = [part.squares for part in parts if part.squares is not None]
         return cls(
             parts[0].start,
@@ -156,7 +156,7 @@ class KernelGroup:
     ) -> None:
         self.view = view
         self.kernel = members[0].kernel
-        self.scale = 1.0  # the mean diagonal, once statistics exist
+        self.scale = 1.0  # by which the kernel is divided
         self.ridge: ForwardRidge | ReducedRidge | SettledRidge
         self.ridge = ForwardRidge([m.alpha for m in members], n_outputs, device)
         self.device = device
@@ -169,12 +169,12 @@ class KernelGroup:
         return self.view.has_statistics or self.kernel.is_relative
 
     def values(self, pairs: Pairs) -> Tensor:
-        """Return the kernel (n, m) of pairs of rows, in units of the mean diagonal."""
+        """Return the kernel (n, m) of pairs of rows, divided by ``scale``."""
         shape = len(pairs.one), len(pairs.other)
         return self._attempt(self.kernel.values, pairs, shape) / self.scale
 
     def diagonal(self, rows: Tensor) -> Tensor:
-        """Return the kernel (n,) of each row with itself, in the same units."""
+        """Return the kernel (n,) of each row with itself, divided by ``scale``."""
         return self._attempt(self.kernel.diagonal, rows, (len(rows),)) / self.scale
 
     def _attempt(
@@ -195,7 +195,7 @@ class KernelGroup:
         """Return the kernels of rows (B, d') with earlier rows and with each other.
 
         If a user's kernel raises, its values are NaN from the first known row at which
-        it raises. If the kernel has never worked, its exception is raised.
+        it raises. If the kernel has never returned values, its exception is passed on.
         """
         kernels = [self.values(pair) for pair in pairs]
         n_sound, (_, among) = n_known, pairs
@@ -212,14 +212,14 @@ class KernelGroup:
         return kernels
 
     def rescale(self) -> None:
-        """Scale the kernel so that its mean diagonal over the view's rows is 1."""
+        """Set ``scale`` so that the mean diagonal is 1, if the view has statistics."""
         if self.view.has_statistics:
             self.scale = 1.0
             mean = float(self.diagonal(self.view.rows).mean())
             self.scale = mean if mean > 0 else 1.0
 
     def forget(self) -> None:
-        """Restart without any rows."""
+        """Start again without any rows."""
         assert isinstance(self.ridge, ForwardRidge)
         self.scale, self.ridge = 1.0, self._empty(self.ridge.n_outputs)
 
@@ -272,7 +272,7 @@ class KernelGroup:
         Parameters
         ----------
         n_rows : int
-            Number of rows evaluated so far.
+            Number of rows in complete blocks.
         learned : sequence of mapping
             The posterior of every readout, or its last fit.
         """
@@ -292,7 +292,10 @@ class KernelGroup:
             self.ridge.weights, self.ridge.variances = weights, stacked("variance")
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
-        """Return each readout's state, except what rows and labels determine."""
+        """Return each readout's posterior or last fit.
+
+        Before there is a posterior, return errors if ``with_errors``, else nothing.
+        """
         ridge = self.ridge
         if isinstance(ridge, ForwardRidge):
             errors = ridge.errors if with_errors else ()
@@ -371,7 +374,7 @@ class OpenBlock(RowBlock):
         return self._ahead
 
     def observe(self, targets: Tensor) -> None:
-        """Observe the targets (n, P) of the rows that ``ahead`` predicted last."""
+        """Observe the targets (n, P) of the next rows."""
         rows = slice(self.n_observed, self.n_observed + len(targets))
         remaining = targets - self.ahead(len(targets))[0]
         factor = self.factor[:, rows, rows]

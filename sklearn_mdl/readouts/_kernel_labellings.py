@@ -1,7 +1,8 @@
-"""Kernel readouts for several labellings of one stream, with a single factor.
+"""Kernel readouts for several labellings of one stream, with the same factors.
 
-A labelling assigns a label to every row. Factors depend only on rows, so each labelling
-adds columns of targets. Permutation tests and control tasks use these learners.
+A labelling assigns a label to every row. Unless rows are whitened within classes, the
+factors do not depend on labels, so each labelling only adds columns of targets.
+Permutation tests and control tasks use these learners.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ class LabellingsLearner(KernelLearner):
             Returns the targets (N, P) given the number of rows at the last refresh.
         n_rows : int
         squares : bool
-            Whether to also yield squared errors at the last refresh, if rows follow the
-            landmarks. This takes another factorisation.
+            Whether to also yield the squared errors of the landmarks, in a stretch
+            without predictions. This takes another factorisation, and is only done if
+            rows follow and if statistics are refreshed at the last landmark.
         """
         if self.memory.forgets:
             raise ValueError(
@@ -114,7 +116,7 @@ class LabellingsLearner(KernelLearner):
             start = end
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
-        """Predict and learn the rows of a block after the landmarks."""
+        """Predict the rows of a block after the landmarks, and learn them if due."""
         stretches, n_own = [], len(targets)
         known = torch.from_numpy(self.rows_ahead.known(start, start + n_own) - start)
         block = self._new_block(start, self.groups)

@@ -1,11 +1,11 @@
-"""Learner that evaluates all kernel readouts of a list together.
+"""Learner that evaluates kernel readouts together if they keep the same rows.
 
 Blocks of rows begin at rows 0, 8, 16, 32 and then every 32 rows, or every 128 rows once
-a posterior has replaced the factor. Each block is added to the factor as a whole, with
-zeros in place of unknown rows. So results are bitwise the same, however you split a
-stream into calls. Within a block, targets are added row by row or, in long streams,
-together for all rows that were predicted together. At fixed positions, a learner with
-a window restarts from the second half of its window, and counts blocks from there.
+a posterior has replaced the factor. A block is computed as a whole, with zeros in place
+of unknown rows. So results are bitwise the same, however you split a stream into calls.
+Within a block, targets are added row by row or, in long streams, together for all rows
+that were predicted together. At fixed positions, a learner with a window restarts from
+the second half of its window, and counts blocks from the first row of that half.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from sklearn_mdl.readouts._kernel_rows import (
 )
 from sklearn_mdl.readouts._row_learners import RowBlock, RowLearner
 
-PIECE = 512  # rows at a time when a factor is recomputed
+PIECE = 512  # rows that are scaled at a time when a view is filled again
 
 
 class KernelLearner(RowLearner):
@@ -119,7 +119,7 @@ class KernelLearner(RowLearner):
 
     @property
     def _ridges(self) -> list[ForwardRidge]:
-        """Factors of all groups that have no landmarks yet."""
+        """Factors of the groups, unless posteriors have replaced them."""
         return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
 
     def _ends(self, row: int) -> tuple[int, int]:
@@ -131,7 +131,7 @@ class KernelLearner(RowLearner):
         return self._new_block(self._ends(number)[0], self.groups, number)
 
     def _check_memory(self, n_rows: int) -> None:
-        """Raise if the factors for ``n_rows`` rows would not fit into memory.
+        """Raise if unlimited factors of ``n_rows`` rows would not fit into memory.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class KernelLearner(RowLearner):
                 view.append(rows)
 
     def _refresh(self, n_rows: int) -> None:
-        """Rescale the first rows and recompute factors."""
+        """Refresh statistics, factors and the units of targets with the first rows."""
         changed = self._rescale_targets(n_rows)
         if any(group.is_refreshed for group in self.groups):
             self._take_in(n_rows)
@@ -215,7 +215,7 @@ class KernelLearner(RowLearner):
             self._retarget(n_rows)
 
     def _fit(self, n_rows: int, targets: Callable[[slice], Tensor]) -> None:
-        """Sum the landmark features of new rows, and refit if enough rows are new.
+        """Begin occasional fits or, later, sum new features and refit if a fit is due.
 
         Parameters
         ----------
@@ -238,11 +238,11 @@ class KernelLearner(RowLearner):
                     group.ridge.fit()
 
     def _rescale_targets(self, n_rows: int) -> bool:
-        """Compute target units from the first labels; return True if they changed."""
+        """Update target units from the first labels; return False if they are fixed."""
         return False
 
     def _retarget(self, n_rows: int) -> None:
-        """Learn the targets again in new units; the factors stay the same."""
+        """Learn targets in new units in groups whose factors were not recomputed."""
         targets = self.targets(self.stream.labels[:n_rows])
         for group in self.groups:
             if not group.is_refreshed:
@@ -252,7 +252,7 @@ class KernelLearner(RowLearner):
     def _take_in(self, n_rows: int) -> None:
         """Update statistics with the rows from the last refresh to row ``n_rows``.
 
-        Whitenings are computed again, from all these rows and their labels.
+        Whitenings are computed again, from the first ``n_rows`` rows and their labels.
         """
         start = n_rows // 2 if n_rows > FIRST else 0
         self._scaler.refresh(self.stream.store.rows(start, n_rows))
@@ -275,7 +275,7 @@ class KernelLearner(RowLearner):
                 group.refresh(targets)
 
     def _measure_distances(self) -> None:
-        """Set the unit of relative kernels to the median distance between rows."""
+        """Set the unit of relative kernels to the median squared distance of rows."""
         for view in {group.view for group in self.groups if group.kernel.is_relative}:
             view.distance = median_distance(view.rows)
 
@@ -316,12 +316,12 @@ class KernelLearner(RowLearner):
 
     @abstractmethod
     def _learn_again(self) -> None:
-        """Learn the state, except the factors, again from the known rows."""
+        """Learn everything except the factors again from the known rows."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the number of rows, the calibration, and the posteriors or fits.
+        """Return the numbers that a copy needs in addition to rows and labels.
 
-        Factors are left out, since rows and labels determine them.
+        Factors are left out, since they can be recomputed.
         """
         states = super().state_dict()
         parts = chain(*(group.state_dict(self.n_added > 0) for group in self.groups))
@@ -392,7 +392,7 @@ class KernelLearner(RowLearner):
             self._replay(summed, complete, self.groups)
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
-        """Fill views with ``n_rows`` rows, of which ``refreshed`` set the scaling."""
+        """Fill views with rows, of which the first ``refreshed`` set the scaling."""
         for view in self.views.values():
             self._fill(view, refreshed)
         if refreshed:

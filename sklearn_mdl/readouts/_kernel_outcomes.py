@@ -38,7 +38,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         self.mean = 0.0 if context.may_grow else 1 / context.n_classes
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Return centred one-hot labels, (n, C)."""
+        """Return one-hot labels (n, C) minus ``mean``."""
         n_classes = len(self.calibration.counts)
         onehot = torch.nn.functional.one_hot(labels, n_classes)
         return onehot.double() - self.mean
@@ -60,8 +60,8 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Return losses (N, S, K) for each output, under its ``S`` labellings.
 
-        The learner must be new and cannot be used for anything else afterwards. One
-        factor serves all outputs and labellings.
+        The learner must be new and cannot be used for anything else afterwards. All
+        outputs and labellings share the same factors.
         """
         return self._coded(outputs)[0]
 
@@ -102,7 +102,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return losses, calibrations, targets
 
     def _learn_again(self) -> None:
-        """Recalibrate from the current factors if any rows are known."""
+        """Calibrate again on known rows, if any, starting from the last calibration."""
         labels, before = self.stream.labels[: self.n_observed], self.calibration
         calibration = ForwardSoftmax(len(self.columns), len(before.counts))
         if self.n_observed:
@@ -149,7 +149,7 @@ class Units(NamedTuple):
     Attributes
     ----------
     location, scale : float
-        Location and scale before any label, or throughout if labels are not
+        Location and scale before the first refresh, or throughout if labels are not
         standardised.
     standardize : bool
         Whether to standardise by the mean and standard deviation of earlier labels,
@@ -162,7 +162,7 @@ class Units(NamedTuple):
 
 
 class KernelRegressorLearner(LabellingsLearner):
-    """Learner for kernel regressors, whose densities are those of Gaussian processes.
+    """Learner for kernel regressors, which are Gaussian or Student-t processes.
 
     Parameters
     ----------
@@ -189,7 +189,8 @@ class KernelRegressorLearner(LabellingsLearner):
         self.has_tails = np.array([has_tails[column] for column in self.columns])
         self.squares = np.zeros(len(self.columns))
         self.reach = math.inf  # largest absolute value of targets
-        self.target = TargetScaling(0, self.location, self.scale)  # initial units
+        # If this were None, the run would not use predictions.
+        self.target = TargetScaling(0, self.location, self.scale)
 
     def retarget(self, target: TargetScaling) -> None:
         """Do nothing, since units change at fixed rows rather than with minibatches."""
@@ -223,7 +224,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return torch.tensor(model.density(), dtype=torch.float64)
 
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Add the rows' squared errors to the sums that determine the scale."""
+        """Add squared errors, divided by variances, to the sums that set the scale."""
         errors = self.targets(labels).cpu()[:, 0] - means[..., 0]
         self.squares = self.squares + (errors.square() / variances).sum(1).numpy()
 
@@ -283,7 +284,7 @@ class KernelRegressorLearner(LabellingsLearner):
         means : Tensor of shape (K, n, S)
         variances : Tensor of shape (K, n)
         squares : Tensor of shape (K, n, S)
-            Sums of squared errors of the known labels.
+            Squared errors of the known labels, divided by variances and summed.
         """
         has_tails = torch.from_numpy(self.has_tails)[:, None, None]
         dof = FIRST_DEGREES_OF_FREEDOM + known[None, :, None]
@@ -317,7 +318,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return True
 
     def _recompute(self) -> None:
-        """Recompute factors, starting with the units from before the last restart."""
+        """Recompute factors, starting with the units of the labels forgotten last."""
         if self.units.standardize and self.n_forgotten:
             first = self.memory.first_known(self.n_forgotten - 1)
             self._take_units(self.rows.labels[first : self.n_forgotten])
@@ -343,7 +344,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return [{"squares": torch.tensor(square)} for square in self.squares]
 
     def _learn_again(self) -> None:
-        """Sum each readout's squared errors over the known rows."""
+        """Sum each readout's squared errors, divided by variances, over its rows."""
         squares = [ridge.squares()[:, 0] for ridge in self._ridges]
         self.squares = torch.cat(squares).cpu().numpy()
 

@@ -1,4 +1,4 @@
-"""Rows for kernels, with scalings that are refreshed at rows 8, 16, 32 and so on."""
+"""Rows of kernel readouts: scalings, blocks, and when to refresh, fit and forget."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FIRST = 8  # rows before the first scaling
 BLOCK = 32  # rows added to a factor at a time
 REDUCED = 128  # rows added to a posterior at a time
 MANY = 8  # rows per landmark after which occasional fits are enough
-SHARE = 16  # a fit is due when a sixteenth of the rows are new
+SHARE = 16  # a fit is due when the number of rows has grown by a sixteenth
 MOST_NEW = 8_192  # new rows after which a fit is due in any case
 MOST_KEPT = 2_048  # most rows whose kernels are kept before they are summed
-SPARSER = 16  # each time rows grow by this factor, the share of learned blocks halves
+SPARSER = 16  # with this many times more rows, half as many blocks are learned
 NEVER = sys.maxsize  # a row that no stream reaches
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # value of the constant feature
@@ -62,12 +62,12 @@ def last_fit(n_rows: int, n_settled: int) -> int:
 
 
 def last_sum(n_rows: int, n_settled: int) -> int:
-    """Return how many of ``n_rows`` rows are included in the sums of features."""
+    """Return the row up to which features are summed, given ``n_rows`` rows."""
     return n_rows - (n_rows - last_fit(n_rows, n_settled)) % MOST_KEPT
 
 
 def learns(start: int, n_settled: int) -> bool:
-    """Return True if the block that begins with row ``start`` is learned by fits.
+    """Return True if the block that begins with row ``start`` is learned.
 
     Learning a row costs more than predicting it, and a late row adds little. So once
     there are 16 times as many rows as at the first fit, only every second block is
@@ -116,7 +116,7 @@ class Memory(NamedTuple):
     Attributes
     ----------
     max_exact : int or None
-        Number of rows after which the factor stops growing.
+        Number of rows that become landmarks. If None, there are no landmarks.
     window : int or None
         Largest number of recent rows in the factor. Overrides `max_exact`.
     restart : int or None
@@ -138,7 +138,7 @@ class Memory(NamedTuple):
         Raises
         ------
         ValueError
-            If a covariance may have more than ``MAX_VALUES`` distinct eigenvalues.
+            If the rows and the features to whiten may both exceed ``MAX_VALUES``.
         """
         name = "window" if self.window else "restart" if self.restart else "max_exact"
         given = getattr(self, name)
@@ -152,7 +152,7 @@ class Memory(NamedTuple):
     def first_known(self, n_rows: int) -> int:
         """Return the first row that is still used after ``n_rows`` rows.
 
-        ``n_rows`` must be the end of a block. A full window forgets its older half.
+        A full window forgets its older half.
         """
         first = 0
         if self.window is not None:
@@ -220,7 +220,7 @@ class RowScaler:
         self._current = self._running.scaling() if self._running.varies else None
 
     def whiten(self, scaling: str, rows: Tensor, labels: Tensor) -> None:
-        """Whiten from now on with statistics of rows (n, d) and their labels."""
+        """Compute a whitening from rows (n, d), and from labels if within classes."""
         by = labels if scaling == WITHIN else None
         self._whitened[scaling] = whitening(rows, by)
 
@@ -230,8 +230,9 @@ class RowScaler:
         "standard" rows are standardised, clipped and divided by the root of their
         width. "centered-unit" rows are centred and divided by their length. Whitened
         rows are centred, whitened and divided by their length. In all these cases, a
-        constant is appended, and rows are only divided by their length until a feature
-        has varied. "unit" rows are divided by their length. With None, rows stay raw.
+        constant is appended, and rows are only divided by their length until the first
+        refresh after a feature has varied. "unit" rows are divided by their length.
+        With None, rows stay raw.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:
@@ -252,6 +253,6 @@ class RowScaler:
 
 
 def unit_rows(x: Tensor, least: float = TINY) -> Tensor:
-    """Return rows (n, d) divided by their lengths."""
+    """Return rows (n, d) divided by their lengths, or by ``least`` if it is larger."""
     unit: Tensor = x / x.norm(dim=1, keepdim=True).clamp_min(max(least, TINY))
     return unit

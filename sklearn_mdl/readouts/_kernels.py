@@ -1,4 +1,4 @@
-"""Kernel ridge regression as a readout that is refitted at every row."""
+"""Kernel ridge regression, as readouts that are refitted at every row."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class KernelSettings(Readout):
     restart: int | None = None
 
     random_state = 0  # uses no random numbers
-    takes_raw_rows = True  # scales rows itself, at fixed rows
+    takes_raw_rows = True  # the learner scales rows
 
     _parameter_constraints: ClassVar[Constraints] = {
         **Readout._parameter_constraints,
@@ -81,7 +81,7 @@ class KernelSettings(Readout):
 
     @property
     def computation(self) -> str:
-        """Kernel and scaling, which determine the kernel matrix without noise."""
+        """Name of the kernel with its main setting, and the scaling."""
         settings = {
             "arc-cosine": self.depth,
             "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
@@ -110,14 +110,17 @@ class KernelSettings(Readout):
         self.memory.check_width(self.scaling, n_features)
 
     def member(self, column: int) -> Member:
-        """Return the settings that a learner needs."""
+        """Return the column and the settings that a learner needs."""
         names = Kernel._fields[1:]
         kernel = Kernel(self.kernel, *(getattr(self, name) for name in names))
         return Member(column, self.scaling, kernel, float(self.alpha))
 
 
 def factor_bytes(readout: Readout, n_rows: int) -> int:
-    """Return the size of a kernel factor in bytes, or 0 for other readouts."""
+    """Return the size in bytes of a kernel readout's factor, or 0 for other readouts.
+
+    `window` and `restart` are ignored. Views count as other readouts.
+    """
     if not isinstance(readout, KernelSettings):
         return 0
     most = n_rows if readout.max_exact is None else 3 * readout.max_exact // 2
@@ -125,7 +128,7 @@ def factor_bytes(readout: Readout, n_rows: int) -> int:
 
 
 def by_memory(members: Members[KernelSettings]) -> dict[Memory, list[Member]]:
-    """Group (column, readout) pairs whose factors keep the same rows."""
+    """Return the members of (column, readout) pairs, keyed by ``memory``."""
     return grouped((readout.memory, readout.member(c)) for c, readout in members)
 
 
@@ -143,17 +146,18 @@ class KernelReadout(KernelSettings, BaseReadout):
         \log p_c = b\, s_c + v\, s_c \log(v_t / 1.5) + u \log(\max(q_c, 0) + 0.02)
             + a \log(n_c + 1/2) - \mathrm{const},
 
-    where :math:`v_t = R_{tt}^2 / \alpha` is the variance, :math:`q_c = s_c + 1 / C` the
-    score as a probability, and :math:`n_c` the number of earlier labels of the class.
-    After each label, one Newton step on the log-loss updates ``(b, v, u, a)``, except
-    that ``v`` and ``u`` stay fixed before label 64. The probabilities are mixed with
-    the uniform distribution, which gets a share of 1e-4. The readout uses neither
-    random numbers nor minibatches. After 4,096 rows, however, it predicts 32 rows at a
-    time and then learns their labels together, unless it forgets rows.
+    where :math:`v_t = R_{tt}^2 / \alpha` is the variance in units of the noise,
+    :math:`q_c = s_c + 1 / C` the score as a probability, and :math:`n_c` the number of
+    earlier labels of the class. After each label, one Newton step on the log-loss
+    updates ``(b, v, u, a)``, except that ``v`` and ``u`` stay fixed for the first 64
+    labels. The probabilities are mixed with the uniform distribution, which gets a
+    share of 1e-4. The readout uses neither random numbers nor minibatches. After 4,096
+    rows, however, it predicts 32 rows at a time and then learns their labels together,
+    unless it forgets rows.
 
-    A switcher computes all of its kernel readouts together. Readouts with the same
-    scaling share inner products and distances. If they also have the same kernel, they
-    share its matrix.
+    In a switcher, kernel readouts with the same `max_exact`, `window` and `restart` are
+    computed together. Those with the same scaling share inner products and distances.
+    If their kernels are the same, too, they share the kernel matrix.
 
     Parameters
     ----------
@@ -161,16 +165,16 @@ class KernelReadout(KernelSettings, BaseReadout):
         "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
         corresponds to a ReLU network of infinite width. You can also pass a kernel of
         ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
-        rows. A readout with such a kernel cannot be written to a file.
+        rows. A readout with such a kernel cannot be written with ``save``.
     alpha : float, default=0.03
         Variance of the noise, added to the diagonal of the kernel matrix.
     depth : int, default=1
         Number of hidden layers of the arc-cosine kernel, at most 100.
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
-        ``m`` is the median squared distance between the rows before the last refresh of
-        the scaling. If most of these rows are equal, ``m`` is the median over pairs of
-        distinct rows.
+        ``m`` is the median squared distance between earlier rows (at most 512 of them),
+        recomputed at rows 8, 16, 32 and so on. If most pairs consist of equal rows,
+        only the other pairs count. Before row 8, ``m`` is 1.
     gamma : float, default=None
         Factor of squared distances in "rbf", and of inner products in "polynomial". If
         None, `width` is used in "rbf", and 1 in "polynomial".
@@ -185,25 +189,26 @@ class KernelReadout(KernelSettings, BaseReadout):
         inverse root of their shrunk covariance and divides them by their length.
         "within-class" does the same with the within-class covariance, given the labels
         known at that time. All of these append a constant 0.3 and divide the kernel by
-        its mean diagonal. Before row 8, and until a feature varies, rows have unit
-        length. "unit" divides rows by their length. If None, rows and kernel are
-        unchanged.
+        its mean diagonal. Until the scaling is first computed from rows that differ,
+        rows are only divided by their length before the constant is appended. "unit"
+        divides rows by their length. If None, rows and kernel are unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After ``1.5 * max_exact`` rows, memory stops
         growing. After ``8 * max_exact`` rows, but not before row 2,048, the readout is
         refitted only when the number of rows has grown by a sixteenth, or by 8,192.
-        After ``128 * max_exact`` rows, it learns only every second block of 128 rows,
-        later only every fourth, and so on. If None, kernels stay exact.
+        When the number of rows has grown another 16-fold, the readout learns only every
+        second block of 128 rows, later only every fourth, and so on. If None, kernels
+        stay exact.
     batch_size : int, default=32
-        Has no effect, since this readout learns row by row.
+        Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window : int, default=None
         Largest number of recent rows in the factor, rounded down to a multiple of 64.
-        Use it for streams that drift. Overrides `max_exact`. If None, all rows are
-        kept. A full window forgets its older half, including the statistics of these
+        Use a window for streams that drift. Overrides `max_exact`. If None, there is no
+        window. A full window forgets its older half, including the statistics of these
         rows. The readout then calibrates again on the newer half.
     restart : int, default=None
         The readout restarts at odd multiples of this number of rows, as if the stream
@@ -227,11 +232,13 @@ class KernelReadout(KernelSettings, BaseReadout):
     Raises
     ------
     ValueError
-        In ``fit`` and ``partial_fit``, if a callable does not return one number for
-        each pair of rows. If the callable raises, or if its matrix has no Cholesky
-        factor, you only get a warning, and the readout ignores features from then on.
+        In ``fit`` and ``partial_fit``, if a callable kernel never returns one number
+        for each pair of rows. The callable's own exception is raised if no call
+        succeeds. If only some calls fail, or if the matrix has no Cholesky factor, you
+        only get a warning, and the readout ignores features from then on.
     MemoryError
-        If ``max_exact`` is None and the factor does not fit into memory.
+        If `max_exact`, `window` and `restart` are all None, and the factor does not fit
+        into memory.
 
     References
     ----------
@@ -275,7 +282,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         Raises
         ------
         ValueError
-            If labels have the wrong shape, or if rows are whitened within classes.
+            If labels have the wrong shape, if rows are whitened within classes, or if
+            the readout has a `window` or a `restart`.
         """
         check_is_fitted(self)
         if self.reads_labels:
@@ -290,7 +298,6 @@ class KernelReadout(KernelSettings, BaseReadout):
                 "np.stack(labellings)"
             )
         coded = [np.unique(labelling, return_inverse=True) for labelling in labels]
-        # Group labellings by their number of classes.
         alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))
         outputs = [
             Labellings(np.stack([coded[i][1] for i in indices]), n_classes)
@@ -312,7 +319,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     def learners_of(
         cls, members: Members[Self], context: Context
     ) -> list[KernelClassifierLearner]:
-        """Make one learner for all readouts whose factors keep the same rows."""
+        """Make one learner for all readouts with the same ``memory``."""
         return [
             KernelClassifierLearner(alike, memory, context)
             for memory, alike in by_memory(members).items()
@@ -347,11 +354,10 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     As in :class:`~sklearn_mdl.KernelReadout`, a single Cholesky factor yields all
     refits and their variances. Let :math:`R R^T = K + \alpha I` and :math:`E = R^{-1}
     Y`. The prediction for row ``t`` has mean :math:`Y_t - R_{tt} E_t` and variance
-    :math:`R_{tt}^2`, which includes noise. With ``likelihood="gaussian"``, the
-    codelength of a stream is minus the log evidence of the process. With "student-t",
-    the common scale of targets and noise is unknown and has an inverse gamma prior with
-    one degree of freedom. Densities then have ``t + 1`` degrees of freedom and the
-    scale of the errors so far.
+    :math:`R_{tt}^2`, which includes noise. With ``likelihood="student-t"``, the common
+    scale of targets and noise is unknown, and its square has a scaled inverse
+    chi-squared prior with one degree of freedom. After ``t`` labels, densities have ``t
+    + 1`` degrees of freedom, and their scale is estimated from the errors so far.
 
     Parameters
     ----------
@@ -359,16 +365,16 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
         corresponds to a ReLU network of infinite width. You can also pass a kernel of
         ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
-        rows. A readout with such a kernel cannot be written to a file.
+        rows. A readout with such a kernel cannot be written with ``save``.
     alpha : float, default=0.03
-        Variance of the noise, in units of the targets' prior variance.
+        Variance of the noise, added to the diagonal of the kernel matrix.
     depth : int, default=1
         Number of hidden layers of the arc-cosine kernel, at most 100.
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
-        ``m`` is the median squared distance between the rows before the last refresh of
-        the scaling. If most of these rows are equal, ``m`` is the median over pairs of
-        distinct rows.
+        ``m`` is the median squared distance between earlier rows (at most 512 of them),
+        recomputed at rows 8, 16, 32 and so on. If most pairs consist of equal rows,
+        only the other pairs count. Before row 8, ``m`` is 1.
     gamma : float, default=None
         Factor of squared distances in "rbf", and of inner products in "polynomial". If
         None, `width` is used in "rbf", and 1 in "polynomial".
@@ -381,19 +387,21 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         6 deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows
         and divides them by their length. "whiten" centres rows, multiplies them by the
         inverse root of their shrunk covariance and divides them by their length. All of
-        these append a constant 0.3 and divide the kernel by its mean diagonal. Before
-        row 8, and until a feature varies, rows have unit length. "unit" divides rows by
-        their length. If None, rows and kernel are unchanged.
+        these append a constant 0.3 and divide the kernel by its mean diagonal. Until
+        the scaling is first computed from rows that differ, rows are only divided by
+        their length before the constant is appended. "unit" divides rows by their
+        length. If None, rows and kernel are unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After ``1.5 * max_exact`` rows, memory stops
         growing. After ``8 * max_exact`` rows, but not before row 2,048, the readout is
         refitted only when the number of rows has grown by a sixteenth, or by 8,192.
-        After ``128 * max_exact`` rows, it learns only every second block of 128 rows,
-        later only every fourth, and so on. If None, kernels stay exact.
+        When the number of rows has grown another 16-fold, the readout learns only every
+        second block of 128 rows, later only every fourth, and so on. If None, kernels
+        stay exact.
     batch_size : int, default=32
-        Has no effect, since this readout learns row by row.
+        Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
@@ -428,9 +436,10 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     Raises
     ------
     ValueError
-        In ``fit`` and ``partial_fit``, if a callable does not return one number for
-        each pair of rows. If the callable raises, or if its matrix has no Cholesky
-        factor, you only get a warning, and the readout ignores features from then on.
+        In ``fit`` and ``partial_fit``, if a callable kernel never returns one number
+        for each pair of rows. The callable's own exception is raised if no call
+        succeeds. If only some calls fail, or if the matrix has no Cholesky factor, you
+        only get a warning, and the readout ignores features from then on.
 
     References
     ----------
@@ -465,7 +474,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     def learners_of(
         cls, members: Members[Self], context: Context
     ) -> list[KernelRegressorLearner]:
-        """Make one learner for all readouts with the same units and the same memory."""
+        """Make one learner for all readouts with the same units and ``memory``."""
         has_tails = {c: readout.likelihood == "student-t" for c, readout in members}
         alike = grouped((readout.units, (c, readout)) for c, readout in members)
         return [

@@ -17,11 +17,11 @@ from sklearn_mdl.readouts._nets import MLPReadout, MLPReadoutRegressor
 from sklearn_mdl.readouts._stack import N_OUTPUTS
 from sklearn_mdl.readouts._wrappers import RefitReadout
 
-# Settings of the default grids, chosen by measurement. Strong weight decay with small
-# steps suits noisy tasks; no weight decay with large steps suits digits. MLPs need more
-# label smoothing than linear readouts. Regressors with a constant scale and strong
-# weight decay suit few or noisy rows. Regressors with a second hidden layer and scales
-# that depend on features suit many rows.
+# Networks of the lists "nets" and "drift", chosen by measurement. Strong weight decay
+# with small steps suits noisy tasks; no weight decay with large steps suits digits.
+# MLPs need more label smoothing than linear readouts. Regressors with a constant scale
+# and strong weight decay suit few or noisy rows. Regressors with a second hidden layer
+# and scales that depend on features suit many rows.
 DEFAULTS: dict[type, list[dict[str, object]]] = {
     MLPReadout: [
         {"lr": [3e-3, 1e-2], "label_smoothing": 0.03},
@@ -67,8 +67,8 @@ KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
         {"kernel": "linear", "scaling": "standard"},
         {"kernel": "linear", "scaling": "centered-unit"},
     ],
-    # Kernels with at least two noise variances each, chosen by measurement on two
-    # orders of digits and seven sets of deep features.
+    # Kernels chosen by measurement on two orders of digits and seven sets of deep
+    # features.
     "kernels": [
         {"scaling": "unit"},
         {"scaling": "centered-unit"},
@@ -77,8 +77,8 @@ KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
         {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
         {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
     ],
-    # Kernels to combine with discriminants and class means. Like the networks, they
-    # were chosen on digits and on deep features of Caltech 101, GTSRB and pneumonia.
+    # Kernels to combine with discriminants and class means, chosen on digits and on
+    # deep features of Caltech 101, GTSRB and pneumonia.
     "few kernels": [
         {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
         {"kernel": "rbf", "scaling": "unit"},
@@ -90,8 +90,8 @@ KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
     ],
     "straight": [{"kernel": "linear"}],
 }
-# Networks of the default lists. More networks gain nothing up to 2,000 rows. Unlike
-# kernels, these regressors have scales that depend on features, or heavy tails.
+# Networks of the default lists and of "mixed". More networks gain nothing up to 2,000
+# rows. Unlike kernels, these regressors have scales that depend on features.
 FEW_NETS: dict[type, list[dict[str, object]]] = {
     MLPReadout: [
         {"lr": 3e-3, "label_smoothing": 0.03, "weight_decay": 3.0},
@@ -133,8 +133,8 @@ REAL_PARTS = {
 }
 # Settings with which kernels in the list "drift" forget. A full window forgets half of
 # its rows. So from 64 to 2,048 rows after a change, one window holds at least a quarter
-# of the rows since the change, and no earlier rows. One of the readouts with
-# ``restart`` restarts within 16 rows of the change.
+# of the rows since the change, and no earlier rows. At each multiple of 16 rows, except
+# multiples of 1,024, the kernels with one of the ``restart`` values start again.
 FORGETFUL: list[dict[str, Any]] = [
     *({"window": window} for window in (64, 128, 256, 512, 1024)),
     *({"restart": period} for period in (16, 32, 64, 128, 256, 512)),
@@ -149,7 +149,7 @@ class Kinds(NamedTuple):
     nets, kernels, labels : type
         MLPs, kernels, and readouts that ignore features.
     alphas : tuple of float
-        Noise variances of each kernel.
+        Noise variances of kernels whose settings do not include ``alpha``.
     strategies : tuple of str
         Strategies of readouts that ignore features.
     """
@@ -246,9 +246,10 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     (``python -m benchmarks lists``).
 
     To limit the cost of an example, the number of replay streams is the largest of 30,
-    10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. After 1,000
-    rows, this number decreases to 3. The list does not depend on the number of rows,
-    since this number is not known in advance.
+    10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8, where
+    ``parameters`` counts the weights of all trained networks. If none is small
+    enough, the number is 3. After 1,000 rows, it gradually decreases to 3. The list
+    does not depend on the number of rows, which is not known in advance.
 
     Parameters
     ----------
@@ -333,12 +334,12 @@ def _others(n_features: int) -> list[Any]:
 
     Four readouts use 30 nearest neighbours: by distance on standardised and on raw
     features, and by angle on standardised and on whitened features. A linear
-    discriminant analysis with shrunk covariances and a logistic regression are refitted
-    whenever the number of rows has grown by a fifth. All were chosen by measurement on
-    digits and on deep features (``python -m benchmarks codelength``).
+    discriminant analysis with a shrunk covariance and a logistic regression are
+    refitted whenever the number of rows has grown by a fifth. All were chosen by
+    measurement on digits and on deep features (``python -m benchmarks codelength``).
 
-    With more than 1,024 features, the list has neither whitening (as in the default
-    list) nor discriminant analysis, since the cost of both is cubic in the number of
+    With more than 1,024 features, the neighbours on whitened features and the linear
+    discriminant analysis are left out, since their cost is cubic in the number of
     features.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

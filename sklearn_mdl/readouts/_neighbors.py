@@ -54,7 +54,7 @@ class SeenRows:
         return {**self.__dict__, "_blocks": {}, "_origin": None}
 
     def forget(self) -> None:
-        """Drop all kept rows, since they must be read again in a new scaling."""
+        """Drop all kept rows, so that they are read again in a new scaling."""
         self._blocks: dict[int, Block] = {}
         self._origin: Tensor | None = None
 
@@ -111,7 +111,7 @@ class SeenRows:
         return raw if self.rows.running[self.view] is None else torch.zeros_like(raw)
 
     def _as_points(self, x: Tensor) -> Block:
-        """Return centred or normalised rows (n, d), and their squared norms."""
+        """Return rows (n, d), normalised or minus the first row, and squared norms."""
         if self.metric == "cosine":
             points = torch.nn.functional.normalize(x, dim=1)
         else:
@@ -122,8 +122,8 @@ class SeenRows:
         """Return the first row, which is the origin of the coordinates.
 
         If features are far from zero, squared norms about zero are large, and their
-        rounding errors would hide small distances. With this origin, whole numbers
-        remain whole, and equal distances remain equal.
+        rounding errors would hide small distances. With this origin, features that are
+        whole numbers remain whole, and equal distances remain equal.
         """
         if self._origin is None:
             self._origin = self._scaled(0, 1)
@@ -143,7 +143,7 @@ BANDWIDTHS = (1e-4, 1e4)  # bounds for calibration
 
 
 class NeighborSettings(NamedTuple):
-    """Settings of one readout."""
+    """Position and settings of one readout."""
 
     column: int
     n_neighbors: int
@@ -153,7 +153,7 @@ class NeighborSettings(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Settings that determine how distances are computed, and to which rows.
+    """Settings that determine which distances are computed.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class NeighborsLearner(Learner):
         return first < last
 
     def _excesses(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield ``e_i`` of ``KNeighborsReadout`` (n, k), and votes (n, k, C)."""
+        """Yield ``e_i`` of `KNeighborsReadout` (n, k) and votes (n, k, C)."""
         most = max(member.n_neighbors for member in self.members)
         compared = self.points.rows(self.n_learned)
         distances, places = self.seen.nearest(x[self.place], compared, most)
@@ -325,20 +325,21 @@ class _VoteTerms(NamedTuple):
 class KNeighborsReadout(BaseReadout):
     r"""Nearest neighbours among the rows learned so far, weighted by distance.
 
-    Distances are exact and use the current scaling. They are computed to all rows
-    learned so far, or to the last `window` rows. Let :math:`d_i` be the squared
-    distance to the ``i``-th nearest row, and :math:`e_i = (d_i - d_1) / \bar d`, where
-    :math:`\bar d` is the mean over the ``n_neighbors`` nearest rows. Then
+    The search is exact. It uses the current scaling and covers all rows learned so far,
+    unless `window` or `restart` is set. Let :math:`d_i` be the squared distance to the
+    ``i``-th nearest row, and :math:`e_i = (d_i - d_1) / \bar d`, where :math:`\bar d`
+    is the mean of :math:`d_i` over the ``n_neighbors`` nearest rows. Then
 
     .. math::
 
         p_c \propto \Bigl(s + \sum_{i : y_i = c} w_i\Bigr)^\beta, \qquad
         w_i \propto e^{-e_i / h}, \qquad \sum_i w_i = 1.
 
-    The bandwidth ``h`` and the scale :math:`\beta` are learned by forward calibration.
+    Forward calibration learns the bandwidth ``h`` and the scale :math:`\beta`.
     Smoothing ``s`` gives every label a positive probability. Readouts of a switcher
-    share distances if they have the same metric, scaling, `window` and `restart`. Time
-    is quadratic in the number of rows. The rows need not fit into memory.
+    share distances if they have the same metric, scaling, `window` and `restart`.
+    Unless `window` or `restart` is set, time is quadratic in the number of rows. The
+    rows need not fit into memory.
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ def _member(readout: NetReadout, column: int, seed: int) -> Member:
 
 
 def shared_work(readout: Readout, seed: int) -> Hashable:
-    """Return a key that is equal for readouts that share computations.
+    """Return a key that is equal for readouts that may share computations.
 
     Networks that differ only in averaging share trained weights, and kernels that
     differ only in noise share a kernel matrix.
@@ -118,7 +118,10 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
 
 
 def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
-    """Return the size of a network's state in bytes, or 0 for other readouts."""
+    """Return the size of a network's state in bytes, or 0 for other readouts.
+
+    The size includes averaged weights. Views count as other readouts.
+    """
     if not isinstance(readout, NetReadout):
         return 0
     widths = (n_features, *hidden_widths(readout.hidden_layer_sizes), n_outputs)
@@ -149,7 +152,7 @@ class LinearReadout(_Readout):
         Number of replay streams. After each new minibatch, the readout takes one step
         on each stream. With a pair ``(first, least)``, there are ``first`` streams for
         the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, but at least ``least``.
+        streams, rounded up, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -170,7 +173,7 @@ class LinearReadout(_Readout):
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -181,8 +184,8 @@ class LinearReadout(_Readout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. If None, the seed
-        of the switcher is used.
+        Seed of replay outside a switcher. In a switcher, this seed has no effect, since
+        weights start at zero.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training: codelengths are computed from the true labels.
@@ -230,7 +233,7 @@ class MLPReadout(_Readout):
         Number of replay streams. After each new minibatch, the readout takes one step
         on each stream. With a pair ``(first, least)``, there are ``first`` streams for
         the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, but at least ``least``.
+        streams, rounded up, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -251,7 +254,7 @@ class MLPReadout(_Readout):
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -318,7 +321,7 @@ class LinearReadoutRegressor(_RegressorReadout):
 
     Use this readout by itself, as a regressor, or in a
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised with
-    statistics of earlier minibatches, but codelengths refer to the original units.
+    statistics of known labels, but codelengths refer to the original units.
 
     Parameters
     ----------
@@ -328,7 +331,7 @@ class LinearReadoutRegressor(_RegressorReadout):
         Number of replay streams. After each new minibatch, the readout takes one step
         on each stream. With a pair ``(first, least)``, there are ``first`` streams for
         the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, but at least ``least``.
+        streams, rounded up, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -347,7 +350,7 @@ class LinearReadoutRegressor(_RegressorReadout):
         Feature scaling, learned from earlier full minibatches.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -358,8 +361,8 @@ class LinearReadoutRegressor(_RegressorReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. If None, the seed
-        of the switcher is used.
+        Seed of replay outside a switcher. In a switcher, this seed has no effect, since
+        weights start at zero.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts the location and log scale of the
         density.
@@ -407,7 +410,7 @@ class MLPReadoutRegressor(_RegressorReadout):
 
     Use this readout by itself, as a regressor, or in a
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised with
-    statistics of earlier minibatches, but codelengths refer to the original units.
+    statistics of known labels, but codelengths refer to the original units.
 
     Parameters
     ----------
@@ -419,7 +422,7 @@ class MLPReadoutRegressor(_RegressorReadout):
         Number of replay streams. After each new minibatch, the readout takes one step
         on each stream. With a pair ``(first, least)``, there are ``first`` streams for
         the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, but at least ``least``.
+        streams, rounded up, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -438,7 +441,7 @@ class MLPReadoutRegressor(_RegressorReadout):
         Feature scaling, learned from earlier full minibatches.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None

@@ -25,7 +25,7 @@ class LogUniform:
     ----------
     low, high : float
     whole : bool, default=False
-        Whether to draw whole numbers, including both ends.
+        Whether to round draws to whole numbers, from `low` to `high` inclusive.
     """
 
     low: float
@@ -48,10 +48,10 @@ class Preset(NamedTuple):
     kind : {"frozen", "fine-tuned", "scratch"}
         Readouts on frozen features, encoders trained with a readout, or whole networks.
     settings : dict of str to list or LogUniform
-        The values of the table.
+        The values of the table, and the width of MLPs (512), which the paper omits.
     others : dict of str to object
         Settings that the paper gives elsewhere or does not specify, such as label
-        smoothing and the width of MLPs (512).
+        smoothing.
     n_samples : int or None
         Number of configurations that the paper draws, or None if the paper uses all.
     batch_size : int
@@ -153,13 +153,13 @@ def preset_settings(name: str) -> Preset:
 "imagenet-finetune", "imagenet-scratch"}
         Name of a table in Li, Bornschein and Hutter (2023), appendix "Implementation
         Details". As in the paper, "imagenet-finetune" has the same values as
-        "imagenet-frozen".
+        "imagenet-frozen", apart from the hidden layers.
 
     Returns
     -------
     preset : Preset
         The settings, ``batch_size``, ``m`` of the fixed share, and ``n_samples``, the
-        number of configurations that the paper draws.
+        number of configurations that the paper draws (None if it uses all).
 
     Raises
     ------
@@ -198,7 +198,7 @@ def readout_grid(
         "imagenet-scratch" (50 from intervals). See also :func:`preset_settings`.
     n_samples : int, default=None
         Number of combinations to draw, without repetition if there are finitely many.
-        If None, build all of them, or as many as the paper draws for the preset.
+        If None, build all combinations, or as many as the paper draws for the preset.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
     **settings : scalar, list or distribution
@@ -213,13 +213,15 @@ def readout_grid(
     Returns
     -------
     readouts : list of readouts
-        If all combinations are built, the first setting varies slowest.
+        If all combinations are built, ``hidden_layer_sizes`` varies slowest, followed
+        by the settings of the preset, and then by other settings in their order.
 
     Raises
     ------
     ValueError
         If the preset is unknown, if it needs an encoder and none is given, if a list is
-        empty, or if `n_samples` exceeds the number of combinations.
+        empty, if a setting is a distribution but `n_samples` is None, or if `n_samples`
+        is not positive or exceeds the number of combinations.
     TypeError
         If a setting is not a parameter of the readouts.
 

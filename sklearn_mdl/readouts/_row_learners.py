@@ -49,7 +49,7 @@ class RowBlock(ABC):
         return
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Replace the block by None in files."""
+        """Replace the block by None in pickles."""
         return type(None), ()
 
     @abstractmethod
@@ -64,11 +64,11 @@ class RowBlock(ABC):
 
     @abstractmethod
     def observe(self, targets: Tensor) -> None:
-        """Observe the targets (n, ...) of the rows that ``ahead`` predicted last."""
+        """Observe the targets (n, ...) of the next rows."""
 
 
 class RowLearner(Learner):
-    """Base class of learners that learn each row as soon as its label is known.
+    """Base class of learners that do not wait for a full minibatch.
 
     Blocks are counted from the first row that is not forgotten. When a block is opened,
     all of its rows that are known are processed together.
@@ -88,9 +88,9 @@ class RowLearner(Learner):
         self.view = context.view
         self.place = context.view.scalings.index(None)
         self.device = context.device
-        self.n_forgotten = 0  # rows before the first known row
-        self.n_observed = 0  # number of known rows
-        self._others: tuple[Tensor, Tensor] | None = None  # last prediction of a group
+        self.n_forgotten = 0  # rows before the first row that is kept
+        self.n_observed = 0  # rows observed since then
+        self._others: tuple[Tensor, Tensor] | None = None  # from predict_others
         self._block: RowBlock | None = None
 
     def attach(self, rows: ScaledRows) -> None:
@@ -100,7 +100,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def targets(self, labels: Tensor) -> Tensor:
-        """Return labels (n,) as targets (n, P)."""
+        """Return labels (n,) as the targets of :meth:`RowBlock.observe`."""
 
     @abstractmethod
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def _begin_again(self) -> None:
-        """Start again with only the known rows."""
+        """Start again with only the rows that are not forgotten."""
 
     @abstractmethod
     def _recompute(self) -> None:
@@ -184,7 +184,7 @@ class RowLearner(Learner):
                 self._begin_again()
 
     def _begin_at(self, n_observed: int) -> bool:
-        """Set the number of observed rows; return True if old rows are forgotten."""
+        """Set the number of observed rows; return True if more rows are forgotten."""
         start = self.memory.first_known(n_observed)
         has_changed = start != self.n_forgotten
         self.n_forgotten, self.n_observed = start, n_observed - start
@@ -202,7 +202,7 @@ class RowLearner(Learner):
         self._block = None  # reopened when needed
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the number of rows, and what rows and labels do not determine."""
+        """Return the number of observed rows and the result of ``_learned``."""
         n_observed = torch.tensor(self.n_forgotten + self.n_observed)
         return {
             column: {"n_observed": n_observed, **state}
@@ -254,8 +254,8 @@ class RowLearner(Learner):
     def _read(self, start: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the known rows of a block, and the same rows padded with zeros.
 
-        Padding gives all blocks the same shape, because the shape affects the last bits
-        of products.
+        Padding fixes the shape of the block, since the last bits of products depend on
+        the shape.
         """
         _, end = self._ends(start)
         raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
@@ -273,7 +273,7 @@ class CalibratedLearner(RowLearner):
     calibration: ForwardSoftmax
 
     def in_noises(self, variances: Tensor) -> np.ndarray | None:
-        """Divide variances (K, ...) by the noise, or return None without noise."""
+        """Divide variances (K, ...) by the noise, or return None if there is none."""
         return None
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:

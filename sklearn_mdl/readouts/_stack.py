@@ -92,7 +92,7 @@ class StackNet(NeuralNet):
     """The skorch net of a stack, which owns module, criterion and optimiser.
 
     As in skorch, ``train_step`` computes gradients and takes one optimiser step. It
-    does not use autograd and callbacks, which would take longer than the arithmetic.
+    uses neither autograd nor callbacks, which would take longer than the arithmetic.
     """
 
     @torch.no_grad()
@@ -113,7 +113,7 @@ class StackNet(NeuralNet):
 
 
 class NetStack(Learner):
-    """Base class of learners that train all readouts of one shape together.
+    """Base class of learners that train several readouts of one shape together.
 
     Subclasses choose the criterion and the kind of net. They define what the outputs
     mean, and the derivative of the loss for forward calibration.
@@ -134,7 +134,7 @@ class NetStack(Learner):
     averages : StackedAverages
         Averages of the weights of these networks.
     calibration : ForwardCalibration
-        Raw values (K, 1), whose softplus is a factor of the prediction.
+        Raw values (K, 1), whose softplus is the calibration factor.
     """
 
     net_kind: ClassVar[type[StackNet]] = StackNet
@@ -198,8 +198,8 @@ class NetStack(Learner):
     def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Differentiate the mean loss (K,) with respect to the calibration factor.
 
-        Outputs (K, n, P) of members without calibration are zero, and their derivatives
-        are ignored.
+        Outputs (K, n, P) are zero for members that are not calibrated, and the
+        derivatives for these members are ignored.
         """
 
     @torch.no_grad()
@@ -341,7 +341,7 @@ class NetStack(Learner):
 
 
 class ReadoutStack(NetStack):
-    """A stack of classifiers. The outputs are logits, which calibration multiplies."""
+    """A stack of classifiers. The outputs are logits, before calibration."""
 
     def _criterion(self, trainings: Sequence[Training], n_outputs: int) -> Options:
         return {
@@ -351,7 +351,7 @@ class ReadoutStack(NetStack):
         }
 
     def add_classes(self, n: int) -> None:
-        """Add outputs with zero weights and zero moments."""
+        """Add outputs with zero weights, zero moments and the biases of new classes."""
         self._rebuild(self.members, n)
         for module in (self.net.module_, *self.averages.copies):
             module.bias_outputs(n)
@@ -409,7 +409,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
-        """Return location and log scale (K, n, 2) in units of the target."""
+        """Return locations and log scales (K, n, 2) of standardised labels."""
         location, log_scale = super().logits(x).unbind(-1)
         return torch.stack([location, log_scale.clamp_min(LEAST_LOG_SCALE)], -1)
 
@@ -417,8 +417,8 @@ class DensityStack(NetStack):
     def predict(self, x: Tensor) -> Tensor:
         """Return densities (K, n, 3), float64, of rows (n_scalings, n, d).
 
-        A density consists of location and log scale, in the units of the labels, and of
-        degrees of freedom. It is NaN if outputs are not finite.
+        A density consists of location and log scale, in the units of the labels, and
+        degrees of freedom. All three are NaN if the outputs are not finite.
         """
         units = self._units
         location, log_scale = self.logits(x).double().unbind(-1)
@@ -444,7 +444,7 @@ class DensityStack(NetStack):
         return self.target
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one calibration step on standardised labels."""
+        """Take one calibration step, with standardised labels."""
         super().calibrate(x, self._standardised(y))
 
     def _step(self, x: Tensor, y: Tensor) -> None:

@@ -15,9 +15,9 @@ class Terms(NamedTuple):
     ----------
     n_readouts : int
     streams : tuple of int
-        Initial numbers of replay streams, in ascending order.
+        Distinct initial numbers of replay streams, in ascending order.
     scalings : tuple of str
-        Scalings of features, possibly "none", in the order of the readouts.
+        Distinct scalings of features, possibly "none", in the order of the readouts.
     """
 
     n_readouts: int
@@ -25,7 +25,7 @@ class Terms(NamedTuple):
     scalings: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
-        """Return the terms as JSON."""
+        """Return the terms as a dictionary that can be written as JSON."""
         lists = {"streams": list(self.streams), "scalings": list(self.scalings)}
         return {"n_readouts": self.n_readouts, **lists}
 

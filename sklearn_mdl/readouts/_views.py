@@ -35,7 +35,7 @@ class ViewSettings(Readout):
     device: str = "auto"
     random_state: RandomState = None
 
-    scaling = None  # not a parameter, since whole rows are not scaled
+    scaling = None  # not a parameter; the readout has its own scaling
     takes_raw_rows = True
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -111,7 +111,7 @@ class ViewSettings(Readout):
         Raises
         ------
         ValueError
-            If X does not have these columns.
+            If the columns are not one or more distinct columns of X.
         """
         columns: Any = self.columns
         if isinstance(columns, slice):
@@ -131,7 +131,7 @@ class ViewSettings(Readout):
 
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
-        """Make the learners of each view, which its readouts share if possible."""
+        """Make learners view by view; readouts of a view share them if possible."""
         views = grouped(
             (member.places(context.n_features), (column, member.inner))
             for column, member in members
@@ -240,12 +240,12 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
 
     @property
     def prior_location(self) -> float:  # type: ignore[override]
-        """Location of the readout's fixed Student-t, in the units of the labels."""
+        """Parameter ``prior_location`` of the readout."""
         return float(self.inner.prior_location)
 
     @property
     def prior_scale(self) -> float:  # type: ignore[override]
-        """Scale of the readout's fixed Student-t."""
+        """Parameter ``prior_scale`` of the readout."""
         return float(self.inner.prior_scale)
 
 
@@ -271,8 +271,8 @@ def view_readouts(
     Returns
     -------
     readouts : list of ViewReadout or ViewReadoutRegressor
-        Readouts, view by view. If `readouts` is a name, a switcher pools and races them
-        as it does for that name.
+        Readouts, view by view. If `readouts` is a name or None, a switcher pools and
+        races them as it does for that list.
 
     Examples
     --------

@@ -80,7 +80,7 @@ class WrappedLearner(Learner):
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Distinct exceptions and warnings of the estimator."""
+        """Report on the estimator, keyed by column, if it has raised or warned."""
         lines, failure = self.complaints.lines(), None
         if not lines:
             return {}
@@ -180,7 +180,7 @@ class WrappedLearner(Learner):
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the numbers needed to learn the state again.
 
-        Estimators are not stored. :meth:`load_state_dict` fits them again from the rows
+        The estimator is not stored. :meth:`load_state_dict` fits it again from the rows
         and labels, which may take as long as the first time.
         """
         numbers = {"n_learned": torch.tensor(self.n_learned)}
@@ -188,7 +188,7 @@ class WrappedLearner(Learner):
         return {self.columns[0]: numbers | calibrated}
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Restore counts and calibration. Subclasses then fit their estimators."""
+        """Restore counts and calibration. Subclasses then fit the estimator again."""
         state = learned[self.columns[0]]
         self.n_learned = int(state["n_learned"])
         self.counts = self._counted(self.labels)
@@ -232,7 +232,7 @@ class IncrementalLearner(WrappedLearner):
             self._learn_again()
 
     def add_classes(self, n: int) -> None:
-        """Add classes, and learn all rows again with all classes."""
+        """Add classes, and learn all rows again if there are any."""
         super().add_classes(n)
         if self.n_updates:
             self._learn_again()
@@ -248,7 +248,7 @@ class IncrementalLearner(WrappedLearner):
                 self._update_once(x, y)
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Learn all minibatches again, since estimators are not stored."""
+        """Learn all minibatches again, since the estimator is not stored."""
         super().load_state_dict(learned)
         self._learn_again()
 
@@ -284,7 +284,7 @@ class RefittedLearner(WrappedLearner):
             self.known = self._counted(labels) > 0
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the numbers needed to repeat the last fits."""
+        """Return the state, with the numbers of rows in the last fits."""
         numbers = super().state_dict()
         numbers[self.columns[0]]["ends"] = torch.tensor([self.n_fitted, self.n_tried])
         return numbers

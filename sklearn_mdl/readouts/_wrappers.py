@@ -84,17 +84,17 @@ class IncrementalReadout(WrappedReadout):
 
     No label has probability zero. Classes not seen so far get the Krichevsky-Trofimov
     estimate, a smoothed class frequency. After ``n`` labels, all probabilities are
-    mixed with this estimate, which gets a share of ``1 / (n + 2)``. Compared with the
-    classifier's own probabilities, mixing costs at most ``1 + log(N / batch_size)``
-    nats over a stream of ``N`` rows (5 nats for 1,500 rows), if the classifier has seen
-    all classes. In return, a label costs at most ``log(n + 2)`` nats more than under
-    its Krichevsky-Trofimov estimate. If ``partial_fit`` raises, the readout predicts
-    with that estimate until a call succeeds (see ``notes_``).
+    mixed with this estimate, which gets a share of ``1 / (n + 2)``. Without calibration
+    and once the classifier has seen all classes, mixing costs at most ``1 + log(N /
+    batch_size)`` nats over a stream of ``N`` rows (5 nats for 1,500 rows). In return, a
+    label costs at most ``log(n + 2)`` nats more than under the Krichevsky-Trofimov
+    estimate. If ``partial_fit`` raises, the readout predicts with that estimate until a
+    call succeeds (see ``notes_``).
 
     The scaling is refreshed after 2, 4, 8, ... minibatches. A new copy of the
     classifier then learns all minibatches and replays again, so that all rows have the
-    same scaling. This makes learning up to three times as slow. Pass ``scaling=None``
-    to avoid it.
+    same scaling. Learning thus takes up to three times as long as with
+    ``scaling=None``.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class IncrementalReadout(WrappedReadout):
         Number of replay streams. After each new minibatch, the classifier learns one
         minibatch of each stream. With a pair ``(first, least)``, there are ``first``
         streams for the first 1,000 rows. After ``n`` rows, there are ``first *
-        sqrt(1000 / n)`` streams, but at least ``least``.
+        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class IncrementalReadout(WrappedReadout):
     n_replay_streams: int | Sequence[int] = 0
 
     needed = ("partial_fit", "predict_proba")
-    advice = "pass for example GaussianNB(), or RefitReadout(estimator) instead"
+    advice = "pass for example GaussianNB(), or use RefitReadout(LogisticRegression())"
     learner = IncrementalLearner
 
 
@@ -161,20 +161,20 @@ class RefitReadout(WrappedReadout):
     """Readout that refits a classifier on all earlier rows at the end of each block.
 
     The readout predicts with its last fit, or with label frequencies before the first
-    fit. If you use it by itself and without calibration, its code is the online code of
-    Voita and Titov (2020). A smaller factor in `schedule` makes fits more recent. A fit
-    sees only past rows and labels, so pipelines may contain steps that use labels
+    fit. Used by itself and without calibration, it computes an online code like that of
+    Voita and Titov (2020). With a smaller factor in `schedule`, fits are more recent. A
+    fit uses only past rows and labels, so pipelines may contain steps that use labels
     (``SelectKBest``, ``LinearDiscriminantAnalysis``).
 
     No label has probability zero. Classes not seen in the last fit get the
     Krichevsky-Trofimov estimate, a smoothed class frequency, from all labels so far.
     After ``n`` labels, all probabilities are mixed with this estimate, which gets a
-    share of ``1 / (n + 2)``. Compared with the classifier's own probabilities, mixing
-    costs at most ``1 + log(N / batch_size)`` nats over a stream of ``N`` rows (5 nats
-    for 1,500 rows), if the classifier has seen all classes. In return, a label costs at
-    most ``log(n + 2)`` nats more than under its Krichevsky-Trofimov estimate. If a fit
-    raises (for example, because there is only one class), the previous fit is kept
-    until the next block ends (see ``notes_``).
+    share of ``1 / (n + 2)``. Without calibration and once the classifier has seen all
+    classes, mixing costs at most ``1 + log(N / batch_size)`` nats over a stream of
+    ``N`` rows (5 nats for 1,500 rows). In return, a label costs at most ``log(n + 2)``
+    nats more than under the Krichevsky-Trofimov estimate. If a fit raises (for example,
+    because there is only one class), the previous fit is kept until the next block ends
+    (see ``notes_``).
 
     Parameters
     ----------
@@ -255,17 +255,17 @@ class RefitReadout(WrappedReadout):
 
     @property
     def architecture(self) -> str:
-        """Short name of the classifier: "SVC refitted"."""
+        """Short name of the classifier: "LogisticRegression refitted"."""
         return f"{_name_of(self.estimator)} refitted"
 
 
 def _name_of(estimator: BaseEstimator) -> str:
-    """Name a classifier by its class, or a pipeline by its last step."""
+    """Name a classifier and the one that it wraps, or the last step of a pipeline."""
     if isinstance(estimator, Pipeline):
         return _name_of(estimator.steps[-1][1])
     name = type(estimator).__name__
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
-        return getattr(estimator, "__name__", name)  # the module of a net
+        return getattr(estimator, "__name__", name)  # such as the module of a net
     params = estimator.get_params(deep=False)
     inner = params.get("module", params.get("estimator"))
     return name if inner is None else f"{name}({_name_of(inner)})"

@@ -21,7 +21,7 @@ from sklearn_mdl.readouts._finetune.networks import (
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ImageReadout(BaseReadout):
-    """Base class of readouts of unscaled pixels, as returned by ``image_rows``."""
+    """Base class of readouts of images. Rows are pixels, as from ``image_rows``."""
 
     image_shape: Sequence[int] | None = None
     batch_size: int = 32

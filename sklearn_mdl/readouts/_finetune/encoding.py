@@ -28,7 +28,8 @@ class EncodingLearner(Learner):
 
     Images are encoded when their labels are predicted, in whole blocks with zeros in
     place of unknown rows. Features are then stored, scaled and replayed as in a run
-    over features, so codelengths are the same.
+    over features. So codelengths are the same, except for readouts that learn row by
+    row.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class EncodingLearner(Learner):
         return {**self.__dict__, "_last": None}
 
     def __deepcopy__(self, memo: dict[int, object]) -> EncodingLearner:
-        """Return a copy that shares only the encoder and the stored features."""
+        """Return a copy that shares the encoder and the features stored so far."""
         store = self.features.store
         memo[id(store)] = store.branch()
         memo[id(self.encoder)] = self.encoder
@@ -133,7 +134,7 @@ class EncodingLearner(Learner):
         self.features.reveal(len(self.features.store) - len(y), y)
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
-        """Rescale features when the run rescales its rows."""
+        """Rescale the features whenever the run refreshes its scalings."""
         changed = self.features.refresh(len(self.features.store))
         for learner in self.inner:
             learner.re_express(changed)
@@ -162,7 +163,7 @@ class EncodingLearner(Learner):
         self.columns = [k for learner in self.inner for k in learner.columns]
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the state of the readouts; the features can be computed again."""
+        """Return the state of the readouts and the number of encoded images."""
         states: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
         for learner in self.inner:
             for column, state in learner.state_dict().items():

@@ -42,8 +42,8 @@ class FineTunedReadout(NetworkReadout):
     Parameters
     ----------
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
-        Encoder that determines layers, pooling and preprocessing. Its network is copied
-        and never changed. For a cached encoder, the inner encoder is used.
+        Encoder that determines layers, pooling and preprocessing. A copy of its network
+        is trained. For a cached encoder, the inner encoder is used.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. If
         None, images are assumed to be square, with one or three channels.
@@ -52,8 +52,9 @@ class FineTunedReadout(NetworkReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and of all random numbers in training. Torch's global
-        generators do not change. If None, the switcher's seed is used.
+        Seed of random numbers in training (dropout, augmentation) and, outside a
+        switcher, of replay. Torch's global generators do not change. If None, the
+        switcher's seed is used.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
         VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
@@ -71,7 +72,7 @@ class FineTunedReadout(NetworkReadout):
         Number of replay streams. After each new minibatch, the readout takes one step
         on each stream. With a pair ``(first, least)``, there are ``first`` streams for
         the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, but at least ``least``.
+        streams, rounded up, but at least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
@@ -91,7 +92,7 @@ class FineTunedReadout(NetworkReadout):
         Predictions use unchanged images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, replay is uniform.
 
     Attributes
     ----------
@@ -110,8 +111,8 @@ class FineTunedReadout(NetworkReadout):
     -----
     In training, batch normalisation uses the statistics of the minibatch, which
     contains only past rows. Predictions and minibatches of one row use the running
-    statistics. If the loss of a network stops being finite, the network predicts
-    uniformly from then on.
+    statistics. If predictions of a network stop being finite, they are uniform
+    from then on.
 
     Examples
     --------
@@ -174,8 +175,9 @@ class ScratchReadout(NetworkReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and of all random numbers in training. Torch's global
-        generators do not change. If None, the switcher's seed is used.
+        Seed of initial weights, of random numbers in training (dropout, augmentation)
+        and, outside a switcher, of replay. Torch's global generators do not change. If
+        None, the switcher's seed is used.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
         VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
@@ -193,7 +195,7 @@ class ScratchReadout(NetworkReadout):
         Number of replay streams. After each new minibatch, the readout takes one step
         on each stream. With a pair ``(first, least)``, there are ``first`` streams for
         the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, but at least ``least``.
+        streams, rounded up, but at least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
@@ -213,7 +215,7 @@ class ScratchReadout(NetworkReadout):
         Predictions use unchanged images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, replay is uniform.
     model_options : mapping, default=None
         Arguments of ``timm.create_model``, or of the callable.
     input_size : int, default=None

@@ -214,7 +214,7 @@ class NetworkLearner(Learner):
 
 
 def drawn_seed(seed: int, step: int) -> int:
-    """Return the seed for a step; step 0 is for initial weights."""
+    """Return the seed for a step. Step 0 is for the weights of a new network."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
 
 

@@ -214,7 +214,7 @@ class HeadedNetwork(nn.Module):
 
     @torch.no_grad()
     def add_classes(self, n: int) -> None:
-        """Add outputs with zero weights and a bias that gives probability ``1 / C``."""
+        """Add outputs with zero weights and, at zero input, probability ``1 / C``."""
         weight, bias = self.head.weight, self.head.bias
         known = torch.logsumexp(bias.double(), 0) - math.log(len(bias))
         weight.data = torch.nn.functional.pad(weight, (0, 0, 0, n))

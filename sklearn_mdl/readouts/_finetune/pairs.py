@@ -41,7 +41,7 @@ class FrozenReadout(ImageReadout):
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
         The encoder, which is not modified.
     readout : readout
-        Any readout for a switcher, except readouts of images.
+        Any readout for a switcher, except views and readouts of images.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. If
         None, images are assumed to be square, with one or three channels.
@@ -87,7 +87,7 @@ class FrozenReadout(ImageReadout):
     _parameter_constraints: ClassVar[Constraints] = {
         **ImageReadout._parameter_constraints,
         "encoder": [ImageEncoder, CachedEncoder],
-        "readout": [object],  # checked below
+        "readout": [object],  # checked in _validate_params
     }
 
     def _validate_params(self) -> None:
@@ -112,7 +112,7 @@ class FrozenReadout(ImageReadout):
 
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
-        """Make one learner for all readouts on an encoder."""
+        """Make one learner for each distinct encoder, with all readouts on it."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
         groups = grouped((id(encoder), i) for i, encoder in enumerate(encoders))

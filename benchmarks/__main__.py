@@ -61,7 +61,7 @@ def describe(name):
 
 
 def make_parser(module):
-    """Return the parser of a module. If it has several classes, each has a command."""
+    """Return the parser of a module, with a command for each of several classes."""
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks {module.__name__.rpartition('.')[2]}",
         description=module.__doc__,
@@ -94,14 +94,14 @@ def add_options(parser, benchmark):
         "--repeats",
         type=int,
         default=getattr(benchmark, "repeat", 1),
-        help="rounds over all rows; several rounds follow a warm-up round that is not "
-        "counted (default: %(default)s)",
+        help="rounds over all rows; if there are several, a first round that is not "
+        "counted precedes them (default: %(default)s)",
     )
     parser.add_argument(
         "--n-jobs",
         type=int,
         default=1,
-        help="rows measured in parallel; keep 1 to measure times (default: 1)",
+        help="rows measured in parallel, unless --repeats is above 1 (default: 1)",
     )
 
 
@@ -178,7 +178,7 @@ def measure(benchmark, methods, row):
 
 
 def call_all(benchmark, methods, row):
-    """Return the result of each method: seconds, a number, or bytes."""
+    """Return the seconds, number or bytes of each method, keyed by its name."""
     values = {}
     for name in methods:
         method = getattr(benchmark, name)

@@ -56,7 +56,7 @@ class Kept(NamedTuple):
         )
 
     def beside(self, scores):
-        """Add scores, with new criteria before all others."""
+        """Return a copy with more scores, and with new criteria first."""
         added = [name for name in scores if name not in self.scores]
         both = {
             name: {**self.scores.get(name, {}), **scores.get(name, {})}
@@ -65,7 +65,7 @@ class Kept(NamedTuple):
         return self._replace(scores=both)
 
     def with_ranking(self):
-        """Add the criterion of a ``RepresentationScorer``, without and with a probe."""
+        """Return a copy with the criteria "ranking" and "ranking and probe"."""
         try:
             few, many = self.scores["linear x 4"], self.scores["closed-form x 4"]
         except KeyError:  # this draw has not been run

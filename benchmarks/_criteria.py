@@ -1,7 +1,8 @@
 """Criteria that score an encoder from a few labels, and the encoder's reference score.
 
-Criteria take the features and labels of one encoder on one task, and return numbers
-where greater is better. Codelengths are therefore returned as minus nats.
+Rivals of our codelengths take the features and labels of one encoder on one task, and
+return numbers where greater is better. So the block-wise code is returned as minus
+nats.
 """
 
 import time
@@ -54,7 +55,7 @@ def frequent_rows(y, n_classes):
 
 
 def class_count(y, n_labels):
-    """Return a number of classes with at least five labels per class on average."""
+    """Return the number of classes of a task: ``n_labels // 5``, but at least two."""
     return min(len(np.unique(y)), max(2, n_labels // 5))
 
 
@@ -70,7 +71,7 @@ def drawn(y, n_labels, draw):
     rows, _ = split(y, class_count(y, n_labels))
     if n_labels > len(rows):
         raise ValueError(
-            f"Choosing needs at most {len(rows)} labels, got {n_labels}; ask for fewer"
+            f"--labels must be at most {len(rows)}, got {n_labels}; pass fewer labels"
         )
     return np.random.default_rng([n_labels, draw]).choice(rows, n_labels, False)
 
@@ -117,7 +118,7 @@ def codes(X, y, order, **settings):
 
 
 def scored(proba, classes, y):
-    """Return accuracy and mean log-probability of labels, even of unseen classes."""
+    """Return an array (2, n): hits, and log-probabilities of even unseen classes."""
     full = np.full((len(y), max(int(max(y)), int(max(classes))) + 1), FLOOR)
     full[:, classes] = np.maximum(proba, FLOOR)
     full /= full.sum(1, keepdims=True)
@@ -133,7 +134,7 @@ def _ignore():
 
 
 def folds(X, y):
-    """Yield the standardised train and test rows of five folds."""
+    """Yield train rows, their labels, test rows and test row numbers of five folds."""
     with warnings.catch_warnings():
         _ignore()
         for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
@@ -142,7 +143,7 @@ def folds(X, y):
 
 
 def cross_validated(X, y, fits):
-    """Return the best accuracy and mean log-probability of settings over five folds.
+    """Return the best accuracy and the best mean log-probability in five folds.
 
     Parameters
     ----------
@@ -192,9 +193,9 @@ def blockwise(X, y):
 
 
 def log_me(X, y):
-    """Return LogME. If LogME is unbounded, add a little noise to the features.
+    """Return LogME.
 
-    This happens if features reproduce a class exactly.
+    If features reproduce a class exactly, LogME is unbounded, so add a little noise.
     """
     try:
         return log_evidence(X, y).value
@@ -211,7 +212,7 @@ def probes(X, y):
     values : dict of str to float
         Best accuracy and mean log-probability of regressions and of neighbours, and
         "AUC", the best mean one-against-rest ROC AUC over both. The AUC ignores folds
-        without all classes.
+        without all classes, and is 0.5 if no fold has all classes.
     """
     kinds = {"logistic": logistic_fits, "neighbors": neighbor_fits}
     tables: dict[str, list] = {kind: [] for kind in kinds}

@@ -4,7 +4,7 @@ import numpy as np
 
 from sklearn_mdl.datasets import load_feature_directory
 
-# Networks without pool and race, and with full minibatches from the start.
+# No pool, no race, and full minibatches from the start.
 SWITCHING = {"pooling": None, "race": None, "batch_size": 32}
 NETS = {"readouts": "nets", **SWITCHING}
 
@@ -24,6 +24,6 @@ def feature_cells(folder, datasets=(), encoders=()):
 
 
 def permuted(X, y, seed):
-    """Return the rows in the order ``default_rng(seed).permutation(N)``."""
+    """Return X and y in the order ``default_rng(seed).permutation(N)``."""
     order = np.random.default_rng(seed).permutation(len(y))
     return X[order], y[order]

@@ -8,9 +8,9 @@ deep one. The flops are divided by the rate of a large float32 ``torch.mm``.
 
 The byte bound counts each number of a training step as read once and written once:
 weights, gradients and AdamW's two moments take 32 bytes per parameter, and averaged
-weights another 8. The bytes are divided by the rate of ``copy_``, measured for two
-tensors. A large tensor comes from memory. A tensor of the size of the whole stack may
-fit into a cache, where copies are much faster.
+weights another 8. The bytes are divided by the rate of ``copy_``, measured for tensors
+of two sizes. A large tensor comes from memory. A tensor of the size of the whole stack
+may fit into a cache, where copies are much faster.
 """
 
 import os
@@ -71,7 +71,7 @@ def best_seconds(run, repeats=7):
 
 
 class Machine:
-    """Rates of this machine, each measured once per number of threads."""
+    """Rates of this machine, each measured once per size and number of threads."""
 
     def __init__(self):
         self._rates = {}
@@ -88,7 +88,7 @@ class Machine:
         )
 
     def floors(self, work, n_readouts, n_threads):
-        """Return the bounds in seconds per step: products, bytes, cached bytes."""
+        """Return bounds in seconds per step of a readout: products, bytes, cached."""
         return np.array(
             [
                 work.flops / self.product_rate(n_threads),
@@ -98,7 +98,7 @@ class Machine:
         )
 
     def describe(self, threads=THREADS):
-        """Return lines about the machine, its torch version, its rates and its load."""
+        """Return a text about the machine, the version of torch, rates and load."""
         lines = [
             f"{_processor()}, {os.cpu_count()} cores; Python "
             f"{platform.python_version()}, torch {torch.__version__}"

@@ -90,7 +90,7 @@ def sequential(sizes, seed):
 
 
 class Averaged:
-    """A copy of a module that averages its weights."""
+    """Moving average of a module's weights, or the module itself for step size 1."""
 
     def __init__(self, module, step_size):
         self.module = copy.deepcopy(module) if step_size < 1 else module

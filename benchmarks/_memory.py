@@ -1,7 +1,7 @@
 """Peak memory of a call, measured in a separate process.
 
-This is a separate module because other processes cannot import functions of the command
-line.
+This is a separate module because other processes cannot import functions from
+``__main__``.
 """
 
 import multiprocessing

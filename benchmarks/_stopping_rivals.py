@@ -9,7 +9,7 @@ FIRST_TEST = 50  # labels before the first test
 
 
 def stream(y, order):
-    """Return the rows of a stream, in order."""
+    """Return the row numbers of a stream, in order."""
     return np.random.default_rng([36, order]).permutation(len(y))[:MOST]
 
 
@@ -33,7 +33,7 @@ def probed(dataset, features, y, order, results):
 
 
 def known_on_all(features, y, order, n):
-    """Return each encoder's accuracy on all other rows, for probes of ``n`` labels.
+    """Return the accuracy of each encoder's probe of ``n`` labels on all other rows.
 
     Active model selection would estimate this accuracy from labels that it selects.
     """
@@ -72,7 +72,7 @@ def _ridge(X, y, others=None):
 
 
 def tested(right, level, within):
-    """Return the number of labels and the choice if every checkpoint tests probes."""
+    """Return the number of labels and the choice, with tests at the checkpoints."""
     alive = np.arange(right.shape[1])
     for i, n in enumerate(CHECKPOINTS):
         if n < FIRST_TEST:

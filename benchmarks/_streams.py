@@ -16,7 +16,7 @@ def change_points(rng, n_rows, n_least, n_changes=3):
     if n_rows < needed:
         raise ValueError(
             f"{n_changes + 1} segments of at least {n_least} rows, at places drawn at "
-            f"random, need {needed:.0f} rows, got {n_rows}; pass --least or --rows"
+            f"random, need {needed:.0f} rows, got {n_rows}; pass a smaller --least"
         )
     while True:
         points = np.sort(rng.integers(n_least, n_rows, n_changes))
@@ -91,7 +91,7 @@ def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
     last = 6 * rng.normal(size=(width, n_classes)) / np.sqrt(width)
     X = np.empty((n_rows, n_features), np.float32) if out is None else out
     y = np.empty(n_rows, np.intp)
-    for start in range(0, n_rows, 10_000):  # full pieces, so rows ignore n_rows
+    for start in range(0, n_rows, 10_000):  # n_rows changes no row
         rows = rng.normal(size=(10_000, n_features)).astype(np.float32)
         noise = rng.gumbel(size=(10_000, n_classes))
         labels = (np.maximum(rows @ first, 0) @ last + noise).argmax(1)

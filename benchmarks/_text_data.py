@@ -68,7 +68,7 @@ def family(name):
 
 
 def write_parts():
-    """Choose the held-out datasets (every other family) before the first run."""
+    """Write ``PARTS``: the datasets of every other family are held out."""
     names = usable()
     families = sorted({family(name) for name in names})
     parts = {
@@ -113,7 +113,7 @@ def ids_of(texts):
 
 
 def byte_model(path, names, n_steps=400):
-    """Return a transformer, read from a file or trained on texts of named datasets."""
+    """Return a transformer from a file, or train it on named datasets and save it."""
     torch.manual_seed(0)
     model = ByteModel()
     if path.exists():

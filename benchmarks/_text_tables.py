@@ -20,7 +20,7 @@ BANDS = ((0.5, 0.7), (0.7, 0.85), (0.85, 0.95), (0.95, 1.01))
 
 
 def with_rules(kept):
-    """Add rules that combine criteria: the last half, and the label-free prior."""
+    """Put the ranking and its variants first, and leave out single lists."""
     few = kept.scores["linear x 4, last half"]
     many = kept.scores["closed-form x 4, last half"]
     late = {key: few[key] for key in few if key[1] <= LINEAR_LABELS}
@@ -82,7 +82,7 @@ class Values(NamedTuple):
 
 
 def print_parts(kept, parts):
-    """Print every measure on every part, and paired differences from each rival."""
+    """Print every measure on every part, and paired differences of tau and regret."""
     labels = sorted({n for _, n in kept.accuracy})
     there = {name for name, _ in kept.accuracy}
     own = {title: [n for n in names if n in there] for title, names in parts.items()}

@@ -2,10 +2,10 @@
 
 Networks are fitted on digits with seeds 0 to 9. Then they are fitted with seed 0 under
 other instruction sets, with more threads, and with the formula that updates weights on
-a GPU, each in a separate process. torch offers products of lower precision on GPUs
-(``torch.set_float32_matmul_precision``). To emulate such products, factors are rounded
-to 10 fraction bits (TF32) or 7 (bfloat16), and sums are in float32. All fits use the
-same order of the rows, so the seed affects only initial weights and replay.
+a GPU. Each fit runs in a separate process. torch offers products of lower precision on
+GPUs (``torch.set_float32_matmul_precision``). To emulate such products, factors are
+rounded to 10 fraction bits (TF32) or 7 (bfloat16), and sums are in float32. All fits
+use the same order of the rows, so the seed affects only initial weights and replay.
 """
 
 import os

@@ -5,13 +5,13 @@ orders. They use the list "linear", like rankings by default, or another list. W
 ``n`` labels, a task has the ``n / 5`` most frequent classes. For each draw, ``choices``
 finds the best of all encoders and of random subsets. It counts how often this encoder
 has the shortest code on average over all other draws. If ``choice.json`` has the
-reference scores of the dataset, ``choices`` also counts how often the chosen encoder is
-the most accurate, and how much accuracy the choice loses. ``spread`` measures the
-standard deviation of paired differences over draws. It divides this by the standard
-error computed from the losses of a single draw, without the factor ``TRAINING``. We
-chose that factor on three datasets, with the list "closed-form"; these datasets are
-counted separately. ``nulls`` ranks simulated encoders that are equally good, and counts
-false alarms.
+reference scores for the dataset and ``n``, ``choices`` also counts how often the chosen
+encoder is the most accurate, and how much accuracy the choice loses. ``spread``
+measures the standard deviation of paired differences over draws. It divides this by the
+standard error computed from the losses of a single draw, without the factor
+``TRAINING``. We chose that factor on three datasets, with the list "closed-form"; these
+datasets are counted separately. ``nulls`` ranks simulated encoders that are equally
+good, and counts false alarms.
 
 With ``--results``, cells are saved and reused. Without it, all cells are scored again.
 """

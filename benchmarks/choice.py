@@ -123,7 +123,7 @@ def code(store, *task, method, orders=1, kind="pooled", part=1.0):
 
 
 def foreseen(store, *task, method, orders=1, name="accuracy"):
-    """Return the share of labels that were predicted correctly, and seconds."""
+    """Return the mean accuracy of the passes over their orders, and seconds."""
     names = [f"{method}/{k}" for k in range(min(orders, n_orders(method, task[1])))]
     shares = [store.value(one, name, *task) for one in names]
     return np.mean(shares), sum(store.value(one, "seconds", *task) for one in names)
@@ -136,7 +136,7 @@ def valued(store, *task, method, name=None):
 
 
 def size(store, *task):
-    """Return the number of parameters."""
+    """Return the number of parameters, and zero seconds."""
     return float(criteria.PARAMETERS[task[-1]]), 0.0
 
 
@@ -308,7 +308,7 @@ class Choice:
         return scores, seconds
 
     def scored(self, criterion, encoders):
-        """Return an array (scores and seconds, encoders) for every complete draw."""
+        """Return scores and seconds (2, n_encoders), keyed by dataset, labels, draw."""
         tables = {}
         for name in self.data:
             for n in self.labels:

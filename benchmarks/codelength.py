@@ -1,4 +1,4 @@
-"""Codelengths of switching between networks, on digits and on real deep features.
+"""Codelengths of switching between readouts, on digits and on real deep features.
 
 The readouts are the list "nets", without pool, race and growing minibatches (see
 ``lists.py`` for these). ``digits`` prints the codelength and wall time of a fit on
@@ -259,7 +259,7 @@ class Mixed:
         )
         ratios = mixed / default
         print(
-            f"mixed over default: mean ratio {ratios.mean():.4f}, shorter in "
+            f"all readouts over networks: mean ratio {ratios.mean():.4f}, shorter in "
             f"{np.sum(ratios < 1)} of {len(ratios)} cells"
         )
         if self.features is None and self.members:

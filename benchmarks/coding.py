@@ -1,9 +1,9 @@
 """Encoded labels: does the message have the expected size, and is decoding correct?
 
-The labels of digits, wine, breast cancer and iris are encoded with the default
-networks, without pool and race, and then decoded. If you pass a folder of features, its
-datasets follow, with all encoders or with those that you name. On one machine, every
-run gives the same sizes.
+The labels of digits, wine, breast cancer and iris are encoded with the list "nets",
+without pool and race, and then decoded. If you pass a folder of features, its datasets
+follow, with all encoders or with those that you name. On one machine, every run gives
+the same sizes.
 """
 
 import math

@@ -16,7 +16,7 @@ class Delays:
     formats = {"track_stationary": ".0f", "track_drifting": ".0f"}
 
     def prepare(self):
-        """Permute the rows, and rename all labels from each of three random rows on."""
+        """Permute the rows, and rename classes at random in each of four segments."""
         self.X, self.y = permuted(*load_digits(return_X_y=True), seed=0)
         rng = np.random.default_rng(1)
         ends = [0, *sorted(rng.integers(200, 1600, size=3)), len(self.y)]

@@ -50,7 +50,7 @@ class _Cells:
         return self.found["codelength"]
 
     def report(self, table):
-        """Print ratios of codelengths to that of the variant to compare with."""
+        """Print the ratios of codelengths between the variants in ``compared``."""
         for base, names in self.compared.items():
             for name in names:
                 ratios = np.array(
@@ -91,7 +91,7 @@ class Tails(_Cells):
 
 
 def with_tails(dof):
-    """Return a variant of `scores_of` with a Student-t density, divided by |x|."""
+    """Return a variant of `scores_of`: Student-t log-densities, divided by ``|x|``."""
     plain = _class_means.scores_of
 
     def scores_of(products, squares, sums, counts, is_cosine):

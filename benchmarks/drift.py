@@ -5,7 +5,7 @@
 oracle (the default list, restarted at the true changes), and with a logistic regression
 refitted at the ends of blocks that grow by a fifth. ``river`` compares lists with the
 classifiers of river on streams from river and other packages. ``real`` compares lists
-with river's regressors.
+with river's regressors. ``picture`` draws the posterior over lengths of memory.
 """
 
 import math

@@ -46,10 +46,11 @@ FAMILIES = {
 
 
 def ends_held(family, n_seen, n, *, n_curves, seed):
-    """Return an array (4, n) that describes the interval of each of n curves.
+    """Return an array (4, n_laws * n_curves) about the intervals of random curves.
 
-    The rows are: whether the curve's end is in the interval, whether it is above the
-    interval, whether the interval is precise, and the half-width relative to the end.
+    The rows are: whether the codelength of ``n`` labels is in the interval, whether the
+    codelength is above the interval, ``is_precise``, and the half-width of the interval
+    relative to the codelength.
     """
     rng, t = np.random.default_rng(seed), np.arange(1.0, n + 1)
     rows = []
@@ -71,7 +72,7 @@ class Families:
     }
     param_names = ["family"]
     params = [list(FAMILIES)]
-    unit = "shares of curves: end in interval, above it, with an answer; half-widths"
+    unit = "shares of curves: end in interval, end above, precise; median half-width"
     formats = dict.fromkeys(
         ["track_inside", "track_above", "track_told", "track_half_width"], ".3f"
     )
@@ -106,7 +107,7 @@ def signs_of(found, ends):
 
 
 class Ends:
-    """Shares of hidden final values in the intervals, and predicted orders of pairs."""
+    """Numbers of hidden codelengths in the intervals, and of predicted orders."""
 
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},
@@ -149,7 +150,7 @@ class Ends:
         self.halves.extend(self.half)
 
     def draw(self, dataset, features, y, rows):
-        """Return extrapolations from the first half of some rows, and the true ends."""
+        """Return extrapolations from the first half of rows, and true codelengths."""
         task = {name: np.asarray(X[rows]) for name, X in features.items()}, y[rows]
         switcher = MDLReadoutSwitcher(readouts="closed-form")
         with tempfile.TemporaryDirectory() as folder:

@@ -3,11 +3,11 @@
 ``run`` evaluates every shape of the grid with all its settings on ``--rows`` random
 rows (d = 768, 100 classes). The measurements of each shape are saved in a file, so an
 interrupted run resumes. ``run`` checks that time is linear in the rows, and
-extrapolates to 50,000 rows. It also prints the bytes that the steps must move, and how
-long this would take at the measured copy bandwidth. ``floor`` needs no GPU, and prints
-how long this takes at a bandwidth that you pass. ``--small`` uses a few settings with
-narrow layers, to check on a CPU that the benchmark runs. ``passes`` times whole lists
-of readouts on both devices:
+extrapolates to 50,000 rows. It also prints how long it would take to move the bytes of
+all steps at the measured copy bandwidth. ``floor`` needs no GPU, and prints the bytes
+for 50,000 rows and how long moving them takes at a bandwidth that you pass. ``--small``
+uses a few settings with narrow layers, to check on a CPU that the benchmark runs.
+``passes`` times whole lists of readouts on both devices:
 
     python -m benchmarks gpu run slices.json --rows 1024 2048
     python -m benchmarks gpu run small.json --rows 64 --device cpu --small
@@ -46,7 +46,7 @@ def grid(small):
 
 
 def data(n_rows):
-    """Return random rows with labels from a linear map and noise."""
+    """Return random rows with labels from a linear map and noise, each class early."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, N_FEATURES)).astype(np.float32)
     W = rng.standard_normal((N_FEATURES, N_CLASSES)).astype(np.float32)
@@ -215,8 +215,9 @@ class Run:
 class Passes:
     """Seconds of whole passes: a first pass, which compiles, and a second one.
 
-    The stream "teacher" has 64 features, and 10 classes from a random network. "wide"
-    has 768 features, and 100 classes from a linear map and noise.
+    On a CPU, one pass counts as both. The stream "teacher" has 64 features, and 10
+    classes from a random network. "wide" has 768 features, and 100 classes from a
+    linear map and noise.
     """
 
     options = {

@@ -1,8 +1,8 @@
 """Layers of two pre-trained networks: one code over all layers, or one per layer.
 
-``DATA/images`` and ``DATA/weights`` contain the files that
-docs/pretrained-encoders.md names. We compare five layers of two MobileNetV2 on three
-datasets, with closed-form kernels. The code over all layers is compared with the code
+``DATA/images`` and ``DATA/weights`` contain the files that ``pretrained.py`` reads. We
+compare five layers of two MobileNetV2 on three datasets, with the list "closed-form".
+The code over all layers is compared with the code
 of each layer and with the code of all features in one table. Its time is compared with
 the time of the slowest layer. Times are CPU seconds on one thread, the smallest of
 several repeats. Only ratios of times are meaningful.

@@ -1,7 +1,7 @@
-"""Leaks that no check detects: labels in features or readouts, and sorted labels.
+"""Leaks that checks may miss: labels in features or readouts, and sorted labels.
 
 Features are noise. ``hidden`` computes codelengths of random labels with readouts and
-transformers that contain the labels in ways that the checks do not recognise.
+transformers that use the labels, and shows which transformers the checks recognise.
 ``sorted`` computes codelengths of sorted labels after a share of them was permuted, and
 shows whether ``fit`` warns. ``alarms`` counts the warnings for labels in random order.
 """
@@ -92,7 +92,7 @@ class Hidden:
     transformers = {
         "nothing": None,
         "LDA, recognised": LinearDiscriminantAnalysis(),
-        "LDA in a class of one's own": _Holder(LinearDiscriminantAnalysis()),
+        "LDA in a class of your own": _Holder(LinearDiscriminantAnalysis()),
         "search over PCA, scored by y": GridSearchCV(
             PCA(), {"n_components": [1, 2, 5, 10]}, scoring=_score
         ),

@@ -4,19 +4,20 @@
 for s = 100, ..., 109. ``cells`` uses every encoder and dataset of a folder, in the
 order of the files. The contenders are "plain nets", the networks without pool and race,
 with full minibatches from the start; "nets"; "without growth", which is "nets" with
-full minibatches; "closed-form"; and the default list, which has networks and kernels.
-For each contender, the tables show the codelength, the codelength of switching only,
-and CPU seconds on one thread. ``cells`` also shows the ratio to the best block-wise
-logistic regression (``logistic.py``). All other ratios are to the first contender.
-``--rows N`` uses only the first N rows, but all classes of the whole stream. With
-``--results FILE`` an interrupted table resumes, and ``--against FILE`` compares cells
-with the results of another version.
+full minibatches; "closed-form"; and the default list, which adds networks to
+"closed-form". For each contender, the tables show the codelength, the codelength of
+switching only, and CPU seconds on one thread. ``cells`` also shows the ratio to the
+best block-wise logistic regression (``logistic.py``). All other ratios are to the first
+contender. ``--rows N`` uses only the first N rows, but all classes of the whole stream.
+With ``--results FILE`` an interrupted table resumes, and ``--against FILE`` compares
+cells with the results of another version.
 
 ``growth`` prints seconds and peak memory of a single kernel by the number of rows with
 512 features: exact up to 10,000 rows, and with landmarks up to 30,000.
 ``wide`` prints seconds and peak memory of whole lists on 2,000 rows of 768 features.
 ``landmarks`` compares the exact and the landmark codes of the rows beyond 2,048.
-``shares`` prints the seconds and memory of networks and kernels in the default list.
+``shares`` prints the seconds of networks and kernels in the default list, and the
+memory of kernels.
 ``nulls`` prints the seconds of coding 100 permutations of the labels and of one fit.
 ``sizes`` prints the seconds of one encoder with default settings, in a ranking and with
 a switcher.
@@ -53,7 +54,7 @@ MAIN = ["plain nets", "nets", "closed-form", "default"]
 
 
 class _Lists:
-    """Columns and options of both tables."""
+    """Columns and options of the tables ``digits`` and ``cells``."""
 
     options = {
         "--lists": {"nargs": "*", "default": MAIN, "choices": list(LISTS)},
@@ -206,7 +207,7 @@ class Cells(_Lists):
                 self.compare_datasets(own, codes)
 
     def compare_datasets(self, own, before):
-        """Print mean ratios, and how similarly two lists order the encoders."""
+        """Print mean ratios, and how similarly two versions order the encoders."""
         datasets = np.array([cell.split("/")[0] for cell in self.cells])
         rows = [datasets == dataset for dataset in dict.fromkeys(datasets)]
         means = [f"{datasets[r][0]} {np.mean(own[r] / before[r]):.3f}" for r in rows]

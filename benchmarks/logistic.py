@@ -1,14 +1,14 @@
 """The baseline: a logistic regression that is refitted at the ends of doubling blocks.
 
 This is Voita and Titov's (2020) online code as you would write it today with
-scikit-learn. Features are standardised. Blocks end at ``b, 2b, 4b, ...`` with
-``b = max(16, C / 2)``. The first block is coded uniformly, and every later block with
-the model fitted on all earlier rows. Probabilities are floored at 1e-4 and
-renormalised. The regularisation is the best of four *in hindsight*, which favours this
-baseline.
+scikit-learn. Features are standardised. Blocks end at ``b, 2b, 4b, ...``, where ``b``
+is ``max(16, C / 2)`` for ``C`` classes. The first block is coded uniformly, and every
+later block with the model fitted on all earlier rows. Probabilities are floored at 1e-4
+and renormalised. The regularisation is the best of four *in hindsight*, which favours
+this baseline.
 
-The results are exact but slow (up to three minutes per cell), so they are saved in
-``logistic.json`` next to this file. If the data of a cell change, it is computed again.
+A cell takes up to three minutes, so results are saved in ``logistic.json`` next to this
+file. If the data of a cell change, its result is computed again.
 """
 
 import hashlib
@@ -41,10 +41,10 @@ def block_ends(n_samples, n_classes):
 
 
 def blockwise_codelength(X, y, C):
-    """Return the codelength in nats of labels ``y`` (0 .. n_classes - 1) for ``C``.
+    """Return the codelength in nats of labels ``y``, which are 0 .. n_classes - 1.
 
-    If ``C`` is None, the strength is tuned before every block, in three folds of the
-    earlier rows.
+    ``C`` is the regularisation parameter of ``LogisticRegression``. If None, it is
+    tuned before every later block, in three folds of the earlier rows.
     """
     n_classes = y.max() + 1
     X = StandardScaler().fit_transform(X)
@@ -72,7 +72,7 @@ def cost_of(C, X, y, others, labels, n_classes):
 
 
 def tuned_strength(X, y, n_classes):
-    """Return the strength with the lowest cost in three folds."""
+    """Return the ``C`` with the lowest cost in three folds."""
     folds = list(KFold(3, shuffle=True, random_state=0).split(X))
     costs = [
         sum(cost_of(C, X[a], y[a], X[b], y[b], n_classes) for a, b in folds)
@@ -89,7 +89,7 @@ def fingerprint(X, y):
 
 
 def best_codelength(name, X, y):
-    """Return the best codelength over the strengths, cached by the cell's data."""
+    """Return the shortest codelength over four values of ``C``, cached for the data."""
     cache = json.loads(CACHE.read_text()) if CACHE.exists() else {}
     key = fingerprint(X, y)
     if cache.get(name, {}).get("data") != key:

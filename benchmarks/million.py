@@ -31,7 +31,7 @@ LISTS = {"default": None, "closed-form": "closed-form", "nets": "nets", "full": 
 
 
 class Million:
-    """One pass against the number of rows."""
+    """Nats, seconds and memory of one pass, by the number of rows."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -195,7 +195,7 @@ def _run(folder, name, limit, n_jobs):
             return seconds, memory, mapped, True
         time.sleep(0.25)
     if process.exitcode:
-        raise RuntimeError(f"The pass must end, got exit code {process.exitcode}")
+        raise RuntimeError(f"The pass failed, with exit code {process.exitcode}")
     return seconds, memory, mapped, False
 
 

@@ -4,9 +4,9 @@ Each cell is the first ``--rows`` rows of a dataset and encoder, in the order of
 files. "default" has a pool, a race and growing minibatches. The contenders "default
 without ..." each lack one of these, and "plain nets" lacks all of them. The logistic
 regression is refitted at the ends of doubling blocks (``logistic.py``), either with
-scikit-learn's default regularisation or tuned in three folds of the earlier rows at
-the end of every block. Results are saved in ``pareto.jsonl`` next to this file, from
-which ``docs/make_pareto.py`` draws a figure.
+scikit-learn's default regularisation or with one tuned at the end of every block, in
+three folds of the earlier rows. Results are saved in ``pareto.jsonl`` next to this
+file, from which ``docs/make_pareto.py`` draws a figure.
 """
 
 import time

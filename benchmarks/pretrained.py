@@ -8,7 +8,7 @@ fifth of its rows. The last part encodes images with MobileNetV2 at two widths: 
 images of each dataset are scored in three orders, and 200 more are test images.
 
 All values are saved in the folder of results. So an interrupted run resumes, and a
-second run only prints. docs/pretrained-encoders.md explains the figures.
+second run only prints. docs/pretrained-encoders.md explains the results.
 """
 
 import gzip
@@ -157,7 +157,7 @@ def accuracy(name, X, y, n_fitted, results):
 
 
 def images_of(folder, n_images=N_ENCODED):
-    """Return the images of three datasets in random order, with their labels."""
+    """Yield the name, images and labels of three datasets, in random order."""
     from PIL import Image
 
     with np.load(folder / "cifar10_test.npz") as archive:

@@ -2,14 +2,15 @@
 
 ``cells`` fits the default list on every encoder and dataset of a folder, in the order
 of the files. ``long`` uses the first rows of long streams. It fits the default list
-without a race and with several rules of the race, only kernels, and only networks with
-and without a race. ``grid`` fits the paper's grid of readouts or a part of it. All
-these runs have a pool. ``finetuned`` switches between fine-tuned networks on small
-images, in several orders. "ratio" is the codelength divided by that of the list without
-a race. Work is the share of optimiser steps, weighted by the number of parameters, that
-are still made with a race. A minibatch takes one step, and one for each replay stream.
-Readouts that differ only in averaging count as one training. Seconds are CPU seconds on
-one thread. With ``--results FILE`` an interrupted table resumes.
+without a race and with two rules of the race, the list "closed-form" with a race, and
+the list "nets" with and without a race. ``grid`` fits the paper's grid of readouts or a
+part of it. All these runs have a pool. ``finetuned`` switches between fine-tuned
+networks on small images, in several orders. "ratio" is the codelength divided by that
+of the list without a race. Work is the share of optimiser steps, weighted by the number
+of parameters, that are still made with a race. A minibatch takes one step, and one for
+each replay stream. Readouts that differ only in averaging or calibration count as one
+training. Seconds are CPU seconds on one thread. With ``--results FILE`` an interrupted
+table resumes.
 """
 
 import time
@@ -178,11 +179,11 @@ class _Raced:
         if len(ratio) > 1:
             error = f" (standard error {sd(ratio) / len(ratio) ** 0.5:.4f})"
         print(
-            f"{name} over unraced, {len(ratio)} {what}: code {ratio.mean():.4f} in "
-            f"the mean{error}, at most {ratio.max():.4f}, shorter in "
+            f"{name} over unraced, {len(ratio)} {what}: code {ratio.mean():.4f} on "
+            f"average{error}, at most {ratio.max():.4f}, shorter in "
             f"{np.sum(ratio < 1)}; seconds {seconds[0].sum():.1f} of "
             f"{seconds[1].sum():.1f}, {seconds[1].sum() / seconds[0].sum():.2f} times "
-            "faster"
+            "as fast"
         )
 
 
@@ -209,7 +210,7 @@ class Cells(_Raced):
 
 
 class Long(_Raced):
-    """The default list on long streams, and networks without a race."""
+    """Lists on long streams, with and without a race."""
 
     options = {
         **Cells.options,
@@ -322,7 +323,7 @@ class Finetuned(_Raced):
         self.fit(case, name, X, y[: self.rows], readouts=readouts)
 
     def size(self, readout, X, y):
-        """Return the number of an encoder's parameters, ignoring its small readout."""
+        """Return the encoder's number of parameters, ignoring the layer on top."""
         return self.n_weights
 
 

@@ -1,7 +1,7 @@
 """Rankings: the time of statistics and cells, and the coverage of intervals.
 
-``speed`` times every statistic on one core, on random codelengths of 50 datasets:
-statistics of average ranks with 1,000 encoders, and statistics of pairs with 40.
+``speed`` times every statistic on one core, on random codelengths of 50 datasets, for
+1,000 encoders or, if it compares all pairs in tests, for 40.
 ``coverage`` draws tables of five encoders with known true average ranks, and counts how
 often the intervals of ``rank_intervals`` contain them. ``overhead`` ranks ten encoders
 on ten datasets in two orders (200 cells with four readouts, saved on disk). It compares

@@ -1,14 +1,14 @@
-"""The default readouts for real labels, compared with a reference and a Bayesian ridge.
+"""Networks for real labels, compared with a reference and a Bayesian ridge.
 
-All codes have the same cost for the first minibatch. After that, the reference predicts
-from earlier labels only. The Bayesian ridge regression is refitted after every
-minibatch, and its predictive Gaussian is used. The data come with scikit-learn. Rows
-are permuted once, or five times with ``--orders 5``. ``outliers`` moves labels in the
-first half by a million standard deviations, and prints how much more the other labels
-then cost. ``lists`` compares whole lists, raced and pooled: the named lists, and
-kernels with groups of networks or with whitened rows. It adds a task with random
-features and heavy-tailed noise. We chose the default list on the first five orders of
-this task and of the first three tasks.
+``compare`` uses the list "nets" without pool and race, and leaves out the first
+minibatch. The reference predicts from earlier labels only. The Bayesian ridge
+regression is refitted after every minibatch, and its predictive Gaussian is used. The
+data come with scikit-learn. Rows are permuted once, or five times with ``--orders 5``.
+``outliers`` moves labels in the first half by a million standard deviations, and prints
+how much more the other labels then cost. ``lists`` compares whole lists, raced and
+pooled: the named lists, and kernels with groups of networks or with whitened rows. It
+adds a task with random features and heavy-tailed noise. We chose the default list on
+the first five orders of this task and of the first three tasks.
 """
 
 import time
@@ -61,7 +61,7 @@ def load(name):
 
 
 def fit(name, X, y):
-    """Fit the default readouts, with the guess as prior."""
+    """Fit the list "nets" without pool and race, with the guess as prior."""
     location, scale = GUESSES[name]
     return MDLReadoutSwitcherRegressor(
         **NETS, prior_location=location, prior_scale=scale, random_state=0
@@ -175,7 +175,7 @@ def nets_by_shape(n_features):
 
 
 def readouts_of(name, n_features):
-    """Return a named list, or "closed-form" and the groups named after plus signs."""
+    """Return a named list, or "closed-form" plus the named groups of readouts."""
     if name in NAMED:
         return None if name == "default" else name
     readouts = named_regressors("closed-form", n_features)  # the part before the plus

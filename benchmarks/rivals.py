@@ -93,7 +93,7 @@ def clock(device):
 
 
 def prequential(model, X, y, n_classes, device="cpu"):
-    """Return losses (n,) and seconds (n,) of a model that learns after predicting."""
+    """Return losses (n,) and total seconds (n,) of a model tested, then trained."""
     losses, seconds = np.empty(len(y)), np.empty(len(y))
     counts, begin = np.full(n_classes, 0.5), clock(device)
     for start in range(0, len(y), BATCH):
@@ -135,7 +135,7 @@ def listed(name, X, y, n_classes, device):
 
 
 def of_river(name, X, y, n_classes):
-    """Return losses and seconds of a river model, row by row."""
+    """Return losses of a river model, and its seconds, spread evenly over the rows."""
     begin = time.process_time()
     losses, _ = progressive(classifiers()[name], X, y, n_classes)
     return losses, np.linspace(0, time.process_time() - begin, len(y))
@@ -242,7 +242,7 @@ class Rivals:
                 print(
                     f"{stream}: {name} takes {code / best:.4f} of the nats of the best "
                     f"rival, and {seconds / near[quickest]:.1f} times the seconds of "
-                    f"{quickest}, the quickest rival within 5 % of it"
+                    f"{quickest}, the quickest rival within 5 % of the best code"
                 )
         if self.image is not None:
             self.draw(table)

@@ -157,8 +157,8 @@ class Plan:
     Nothing is run. The parts are those of a split pass for this number of GPUs. Each
     GPU evaluates its parts one after the other, the longest first. An optimiser step
     takes 6 operations for each parameter and row, and moves the bytes that ``benchmarks
-    gpu`` counts. Either the operations or the bytes take longer and determine the time
-    of the step. Every assumed number is an option.
+    gpu`` counts. The time of a part is the time of its operations or of its bytes,
+    whichever is longer. The assumed speeds are options.
     """
 
     options = {

@@ -12,7 +12,7 @@ plain torch loops. ``scaling`` shows how time grows with readouts and rows, and
 search over scikit-learn's perceptrons. ``cache`` times fits for several maximum sizes
 of a stack. ``profile`` shows which operations take the time of a step.
 
-Contenders take turns on the CPU. Each runs with one and with two threads, and the
+Contenders take turns on the CPU. Loops run with one and with two threads, and the
 faster time counts. Tables show the ratio of median times and, in brackets, the ratio of
 the best times. The lower bounds are in ``_floors.py``, the baselines in ``_loops.py``.
 """
@@ -106,7 +106,7 @@ def new_switcher(readouts=None, n_jobs=1):
 
 
 def print_floors(machine, rows):
-    """Print a row for each shape: name, work, seconds per step and readout, threads."""
+    """Print times and bounds of rows (name, work, seconds per step, threads)."""
     print(
         "\nms per step and readout, and floors: products; bytes, copied in memory, and "
         "in a copy\nas large as the stack; share: the larger floor over ours, with "
@@ -250,7 +250,7 @@ class Wide:
         "--label-smoothing": {
             "type": float,
             "default": 0.03,
-            "help": "at 0, probabilities vanish and denormal numbers slow both",
+            "help": "at 0, denormal numbers slow stacks and loops (default: 0.03)",
         },
     }
     params = [list(WIDE), ["ours", "loops"], list(THREADS)]
@@ -392,7 +392,7 @@ class Scaling:
         }
         print(
             "us per step and readout, 512 rows of 64 features, one thread; floor: the "
-            "larger of\nproducts and bytes, copied as much as the stack holds"
+            "larger of\nproducts and bytes, in a copy as large as the stack"
         )
         print(f"{'K':>8s}" + "".join(f"{s:>14s}{'floor':>10s}" for s in GROWING))
         for j, k in enumerate(N_READOUTS):
@@ -402,7 +402,7 @@ class Scaling:
                 line += f"{micros[name][j]:14.1f}{1e6 * max(products, cached):10.1f}"
             print(line)
         by_rows = {name: [seconds[name, 8, n] for n in N_ROWS] for name in GROWING}
-        print("\nseconds of a fit, 8 readouts; doubled: over that of half N")
+        print("\nseconds of a fit, 8 readouts; doubled: ratio to a fit on N / 2 rows")
         print(f"{'N':>8s}" + "".join(f"{s:>14s}{'doubled':>10s}" for s in GROWING))
         for j, n in enumerate(N_ROWS):
             line = f"{n:8d}"
@@ -438,7 +438,7 @@ class Memory:
 
     @staticmethod
     def added(table):
-        """Return the MiB that a fit adds, for each kind of stored data."""
+        """Return the MiB that a fit adds, with and without averaged weights."""
         peak = {row: values["peakmem_fit"][0] / 2**20 for row, values in table.items()}
         return {
             kept: [peak[kept, k] - peak[kept, 0] for k in N_READOUTS]

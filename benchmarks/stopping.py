@@ -1,8 +1,9 @@
 """Stopping: races of encoders in new orders, and how many labels they need.
 
 Every encoder of a dataset is run once over up to 1,000 labels in each of many orders,
-with the readouts of an ``EncoderRace``. All races below use these losses. With
-``--results`` the losses are saved, and an interrupted command resumes.
+with the readouts of an ``EncoderRace``. All races below use these losses, except those
+of ``updates`` and ``figure``. With ``--results`` the losses are saved, and an
+interrupted command resumes.
 """
 
 import json
@@ -121,7 +122,7 @@ class Races(_Streams):
         streams, n_classes = self.races(dataset), self.n_classes(dataset)
         labels = self.classes(dataset)
         self.race = raced(streams, n_classes, method, labels=labels)
-        means = streams.mean(0)[START:].cumsum(0)  # expected losses so far
+        means = streams.mean(0)[START:].cumsum(0)  # summed losses, averaged over orders
         rng = np.random.default_rng(0)
         self.lost, self.behind, n_encoders = [], [], streams.shape[-1]
         for size in range(FEWEST, n_encoders + 1):
@@ -259,7 +260,7 @@ class Nulls(_Streams):
         self.streams, self.n_classes = make(rng)
 
     def _flipped(self, rng):
-        """Return the losses of pairs of encoders, swapped at random for each label."""
+        """Return losses of pairs, swapped at random for each label, and 10 classes."""
         pairs, names = [], sorted(self.losses)
         while len(pairs) < N_NULLS:
             streams = self.losses[names[rng.integers(len(names))]]
@@ -284,7 +285,7 @@ class Nulls(_Streams):
 
 
 def _coins(rng):
-    """Return the losses of forecasts of coin flips, and of the opposite forecasts."""
+    """Return losses of forecasts of coin flips and of the opposites, and 2 classes."""
     coins = rng.random((N_NULLS, MOST)) < 0.5
     before = np.pad(coins.cumsum(1), ((0, 0), (1, 0)))[:, :-1]
     share = (before + 0.5) / (np.arange(MOST) + 1)
@@ -319,7 +320,7 @@ def raced(streams, n_classes, method, *, alpha=0.05, within=None, labels=None):
 
 
 class Rivals(_Streams):
-    """Labels and wrong choices of races, probes, tests of probes, and halving."""
+    """Labels and wrong choices of races, codes, probes, tests and halving."""
 
     def prepare(self):
         super().prepare()

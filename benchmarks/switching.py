@@ -1,12 +1,13 @@
 """Switching priors: their cost in nats, seconds and memory.
 
 ``priors`` prints the codelength of every prior on digits, wine and breast cancer, with
-a small, the default and a large list of readouts: means over the orders
-``default_rng(s).permutation(N)`` for s = 0, ..., 4. ``features`` does so for every
-encoder and dataset of a folder, with the default readouts. Both save the losses of
-their fits in a folder, so the next run need not train. ``speed`` times the forward pass
-and a plain loop in numpy and scipy, on one core. ``disk`` reads 663,552 steps of 4,608
-experts, 12 GB of float32, from a file, and tracks the anonymous memory of the process.
+a small list of readouts, the list "nets" ("default" in the table) and a large list:
+means over the orders ``default_rng(s).permutation(N)`` for s = 0, ..., 4. ``features``
+does so for every encoder and dataset of a folder, with the list "nets". Both save the
+losses of their fits in a folder, so the next run need not train. ``speed`` times the
+forward pass and a plain loop in numpy and scipy, on one core. ``disk`` reads 663,552
+steps of 4,608 experts, 12 GB of float32, from a file, and tracks the anonymous memory
+of the process.
 """
 
 import multiprocessing
@@ -84,7 +85,7 @@ def train(path, X, y, readouts, seed):
 
 
 def codelength(prior, losses, weights=None):
-    """Return the codelength of a prior, or NaN if it does not allow so many steps."""
+    """Return a prior's codelength, or NaN if there are more than ``max_steps`` rows."""
     try:
         return forward(PRIORS[prior], losses, weights, max_rows=0).codelength
     except ValueError as error:
@@ -146,7 +147,7 @@ class Features:
     }
     params = [list(PRIORS)]
     param_names = ["prior"]
-    unit = "nats of the default readouts"
+    unit = 'nats of the list "nets"'
     formats = {
         "track_per_example": ".4f",
         **{f"track_{name}_over_m_2": ".2f" for name in ("mean", "least", "most")},

@@ -54,7 +54,7 @@ class Frozen(_Tasks):
 
 
 class FineTuned(_Tasks):
-    """A MobileNetV2 (0.35) trained on images of 64 pixels.
+    """A MobileNetV2 (0.35), fine-tuned on images enlarged to 64 by 64 pixels.
 
     ``--choose`` compares learning rates by the codelengths of two other tasks, vehicles
     and animals of cifar10, on images that the reported tasks do not use.
@@ -103,7 +103,7 @@ class FineTuned(_Tasks):
                 print(f"{name}, lr {lr}: {np.mean(nats):.1f} nats")
 
     def tuned(self, lr):
-        """Return the fine-tuned readout with a learning rate."""
+        """Return a readout that fine-tunes the network at a learning rate."""
         encoder = TimmEncoder(
             "mobilenetv2_035",
             pretrained=False,

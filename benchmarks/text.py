@@ -139,7 +139,7 @@ class Text(Choice):
             self.tasks |= {(name, n) for n in done}
 
     def run_method(self, method, key, X, y):
-        # As in a ranking: linear kernels with few labels, all kernels with many.
+        # As in a ranking: the list "linear" with few labels, "closed-form" with many.
         skipped = "closed-form" if len(y) <= LINEAR_LABELS else "linear"
         if method != skipped:
             super().run_method(method, key, X, y)
@@ -160,7 +160,7 @@ class Text(Choice):
         print_certainty({(d, int(n)): own for (d, _, n), own in rows.items()})
 
     def truths(self, encoders):
-        """Return accuracy, log-loss and ceiling of complete datasets and labels."""
+        """Return accuracy, log-loss and ceiling of the completed tasks."""
         tables = super().truths(encoders)
         return [{k: own[k] for k in own if k in self.tasks} for own in tables]
 

@@ -73,7 +73,7 @@ class Seconds:
 
 
 class Auroc:
-    """Held-out ROC AUC of all views together and of single ones."""
+    """Held-out ROC AUC of the mixture of all views and of two regressions."""
 
     options = {
         "--model": {"type": Path, "default": Path("text/model.pt")},

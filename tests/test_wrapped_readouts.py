@@ -1156,7 +1156,7 @@ def test_what_experts_encode_they_decode(pool):
 
 def test_wrapped_classifiers_are_not_saved_without_pickle(tmp_path):
     switcher = scored(*digits(20), [RefitReadout(LogisticRegression())])
-    with pytest.raises(TypeError, match=r"\.LogisticRegression; use pickle\.dump"):
+    with pytest.raises(TypeError, match=r"\.LogisticRegression; call pickle\.dump"):
         switcher.save(tmp_path / "run.safetensors")
     assert not list(tmp_path.iterdir())
 

@@ -28,12 +28,19 @@ from sklearn_mdl.switching._prior import (
     apply,
     apply_log,
 )
+from sklearn_mdl.switching._scores import (
+    condition_scores,
+    log_sums,
+    logs,
+    row_minima,
+    scaled_rows,
+    softmax,
+)
 
 # If the probability of a label is below `TINY`, its step is recomputed in log space. So
 # a weight of at least `LOW` times the prior weight keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
-LEAST = float(np.finfo(np.float64).min)
 
 
 class Coding(NamedTuple):
@@ -97,9 +104,14 @@ class MarkovFilter:
         """True for a state with one row and no weight that is too small."""
         return self._kept is not None and self.scores is None
 
-    def rates(self, n_steps: int) -> Floats:
-        """Return the probability (n,) of a redraw on entering each next step."""
-        return self.prior.rates(self.t + 1, self.t + 1 + n_steps)
+    def rates(self, n_steps: int) -> Floats | None:
+        """Return the probability (n,) of a redraw on entering each next step.
+
+        None if a step does more than redraw, or for states with several rows.
+        """
+        if not self.is_simple or len(self.state) > 1:
+            return None
+        return self.prior.redraw_rates(self.t + 1, self.t + 1 + n_steps)
 
     @property
     def log_weights(self) -> Floats:
@@ -237,7 +249,7 @@ class CountingFilter(MarkovFilter):
 
     def __init__(self, prior: MarkovPrior, w: Floats) -> None:
         super().__init__(prior, w)
-        self.state, self.scales = _scaled_rows(self.state)
+        self.state, self.scales = scaled_rows(self.state)
 
     @property
     def log_weights(self) -> Floats:
@@ -258,12 +270,12 @@ class CountingFilter(MarkovFilter):
 
     def _condition(self, losses: Floats) -> float:
         """Condition on a label, unless it is impossible, and return its codelength."""
-        rows, sums = _scaled_rows(self.state * np.exp(-losses))
+        rows, sums = scaled_rows(self.state * np.exp(-losses))
         low = np.flatnonzero(sums < math.log(TINY))
         if len(low):
             joint = logs(self.state[low]) - losses
             top = np.maximum(joint.max(axis=1), np.finfo(float).min)
-            rows[low], sums[low] = _scaled_rows(np.exp(joint - top[:, np.newaxis]))
+            rows[low], sums[low] = scaled_rows(np.exp(joint - top[:, np.newaxis]))
             sums[low] += top
         codelength, scales = condition_scores(self.scales, -sums)
         if codelength < math.inf:
@@ -274,7 +286,7 @@ class CountingFilter(MarkovFilter):
         draw, enter, _, others = transition
         if enter is not None or others:
             state = apply(self._unscaled(), self.w, transition)
-            self.state, self.scales = _scaled_rows(state)
+            self.state, self.scales = scaled_rows(state)
             return
         with np.errstate(divide="ignore"):
             stay, leave = np.log1p(-draw), np.log(draw)
@@ -403,12 +415,13 @@ class MixtureFilter:
         self.odds.advance(Coding(costs, coding.codelengths, odds))
         coding.posterior[:] = _averages(odds, parts)
 
-    @property
-    def simple_filters(self) -> list[MarkovFilter]:
-        """The filters if all of them are simple, otherwise an empty list."""
+    def simple_filters(self, n_steps: int) -> tuple[list[MarkovFilter], Floats | None]:
+        """Return all filters and their rates (n, J), or None if one is not simple."""
         filters = [part for part in self.filters if isinstance(part, MarkovFilter)]
-        whole = len(filters) == len(self.filters)
-        return filters if whole and all(part.is_simple for part in filters) else []
+        rates = [part.rates(n_steps) for part in filters]
+        given = [rate for rate in rates if rate is not None]
+        whole = len(given) == len(self.filters)
+        return filters, np.stack(given, axis=1) if whole else None
 
     @np.errstate(divide="ignore", invalid="ignore")
     def _advance_together(self, losses: Floats, costs: Floats, parts: Floats) -> bool:
@@ -417,11 +430,12 @@ class MixtureFilter:
         Returns False, and changes no filter, if a filter is not simple or a weight
         would become too small.
         """
-        if not (filters := self.simple_filters):
+        filters, rates = self.simple_filters(len(losses))
+        if rates is None:
             return False
         w = np.stack([part.w for part in filters])
         state = np.concatenate([part.state for part in filters])
-        rates = np.stack([part.rates(len(losses)) for part in filters], 1)[..., None]
+        rates = rates[..., np.newaxis]
         shifts, totals = row_minima(losses), np.empty_like(costs)
         likelihoods = np.exp(shifts[:, np.newaxis] - losses)
         rows = zip(likelihoods, 1.0 - rates, rates * w, strict=True)
@@ -476,51 +490,3 @@ def make_filter(components: list[Component]) -> Filter:
     if len(components) == 1:
         return _filter_of(components[0])
     return MixtureFilter(components)
-
-
-def row_minima(losses: Floats) -> Floats:
-    """Return the smallest loss of each row, or zero where all are infinite."""
-    minima: Floats = losses.min(axis=1)
-    minima[np.isinf(minima)] = 0.0
-    return minima
-
-
-def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
-    """Return the codelength of a label, and log probabilities conditioned on it.
-
-    An impossible label costs infinitely many nats and is otherwise ignored.
-    """
-    joint = scores - losses
-    top = float(joint.max())
-    if top == -math.inf:
-        return math.inf, scores
-    evidence = top + math.log(float(np.exp(joint - top).sum()))
-    return -evidence, joint - evidence
-
-
-@np.errstate(divide="ignore")
-def logs(values: Floats) -> Floats:
-    """Return the logs of numbers that may be zero."""
-    return np.log(values)
-
-
-@np.errstate(divide="ignore")
-def log_sums(scores: Floats) -> Floats:
-    """Return the log of the sum of exp(scores) in each column."""
-    top = np.maximum(np.maximum.reduce(scores, axis=0), LEAST)
-    log_totals: Floats = np.log(np.add.reduce(np.exp(scores - top), axis=0)) + top
-    return log_totals
-
-
-def _scaled_rows(state: Floats) -> tuple[Floats, Floats]:
-    """Return rows that sum to one, and the logs of their previous sums."""
-    sums = np.add.reduce(state, axis=1)
-    return state / np.where(sums > 0, sums, 1.0)[:, np.newaxis], logs(sums)
-
-
-def softmax(scores: Floats) -> tuple[Floats, Floats]:
-    """Return exp(scores) with normalised rows, and the logs of the rows' sums."""
-    top = scores.max(axis=1, keepdims=True)
-    joint: Floats = np.exp(scores - top)
-    total = joint.sum(axis=1, keepdims=True)
-    return joint / total, (top + np.log(total))[:, 0]

@@ -10,14 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_mdl.switching._filtering import (
-    Coding,
-    MixtureFilter,
-    condition_scores,
-    log_sums,
-    logs,
-    make_filter,
-)
+from sklearn_mdl.switching._filtering import Coding, MixtureFilter, make_filter
 from sklearn_mdl.switching._inputs import (
     checked_losses,
     cut,
@@ -25,6 +18,7 @@ from sklearn_mdl.switching._inputs import (
     normalised_weights,
 )
 from sklearn_mdl.switching._registry import PriorLike, as_prior
+from sklearn_mdl.switching._scores import condition_scores, log_sums, logs
 from sklearn_mdl.switching._sleeping import advance_awake
 from sklearn_mdl.switching._thinning import PosteriorThinner
 

@@ -49,6 +49,4 @@ class KeptShares:
 
 def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
     """Return the `KeptShares` of a prior with one-row states, or None for others."""
-    transition = prior.transition(2)
-    simple = not (transition.others or transition.ageing or transition.enter is None)
-    return KeptShares(prior) if simple and n_rows == len(transition.draw) == 1 else None
+    return KeptShares(prior) if n_rows == 1 and prior.transition(2).is_plain else None

@@ -129,7 +129,7 @@ class MarkovPrior(SwitchingPrior):
         transition : Transition
         """
 
-    def rates(self, start: int, stop: int) -> Floats:
+    def redraw_rates(self, start: int, stop: int) -> Floats | None:
         """Return the probability of a redraw on entering each step of a range.
 
         Parameters
@@ -139,10 +139,13 @@ class MarkovPrior(SwitchingPrior):
 
         Returns
         -------
-        rates : ndarray of shape (stop - start,)
-            The first entries of the `draw` of each step's transition.
+        rates : ndarray of shape (stop - start,) or None
+            None if a step does more than redraw the expert in a state with one row.
         """
-        return np.array([self.transition(t).draw[0] for t in range(start, stop)])
+        steps = [self.transition(t) for t in range(start, stop)]
+        if not all(step.is_plain for step in steps):
+            return None
+        return np.array([step.draw[0] for step in steps])
 
     def initial(self, w: Floats) -> Floats:
         """Return the state at the first step, before its label.
@@ -236,6 +239,12 @@ class Transition(NamedTuple):
     enter: Floats | None = _FIRST_ROW
     ageing: bool = False
     others: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """True for states with one row, in which the expert is kept or redrawn."""
+        fixed = self.enter is not None and not (self.ageing or self.others)
+        return fixed and len(self.draw) == 1
 
 
 def apply(state: Floats, w: Floats, transition: Transition) -> Floats:

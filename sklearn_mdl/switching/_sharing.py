@@ -210,10 +210,21 @@ class FixedShare(MarkovPrior):
             return float(self.alpha)  # a float32 would lose digits in every step
         return min(1.0, (self._blocks - 1.0) / t)
 
-    def rates(self, start: int, stop: int) -> Floats:
-        """Return ``rate(t)`` for each step of a range (see `MarkovPrior.rates`)."""
-        if self.alpha is not None:
-            return np.array([self.rate(t) for t in range(start, stop)])
+    def redraw_rates(self, start: int, stop: int) -> Floats | None:
+        """Return ``rate(t)`` for each step of a range.
+
+        Parameters
+        ----------
+        start, stop : int
+            First step that is entered, at least 2, and the step after the last.
+
+        Returns
+        -------
+        rates : ndarray of shape (stop - start,) or None
+            None if a draw may not return the previous expert.
+        """
+        if self.alpha is not None or not self.redraw:
+            return super().redraw_rates(start, stop)
         return np.minimum(1.0, (self._blocks - 1.0) / np.arange(start, stop))
 
     @property

@@ -12,15 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_mdl.switching._filtering import (
-    LEAST,
-    LOW,
-    TINY,
-    Coding,
-    MixtureFilter,
-    condition_scores,
-    log_sums,
-)
+from sklearn_mdl.switching._filtering import LOW, TINY, Coding, MixtureFilter
+from sklearn_mdl.switching._scores import LEAST, condition_scores, log_sums
 
 
 @np.errstate(divide="ignore")
@@ -39,14 +32,14 @@ def advance_awake(
         False if a part has a state of several rows, or if a weight would become too
         small. The state is then unchanged.
     """
-    parts = mixture.simple_filters
-    if not parts:
+    parts, rates = mixture.simple_filters(len(coding.losses))
+    if rates is None:
         return False
     losses, codelengths, posterior = coding
     w = np.stack([part.w for part in parts])
     state = np.concatenate([part.state for part in parts])
     odds, least, asleep = mixture.odds.scores, state.copy(), ~awake
-    rates = np.transpose([part.rates(len(losses)) for part in parts])[..., np.newaxis]
+    rates = rates[..., np.newaxis]
     rows = zip(losses, losses[:, awake], 1.0 - rates, rates * w, strict=True)
     for i, (loss, awake_loss, kept, drawn) in enumerate(rows):
         weights = odds - log_sums(odds[:, np.newaxis])

@@ -15,12 +15,12 @@ from sklearn_mdl.switching._filtering import (
     CumulativeFilter,
     MarkovFilter,
     MixtureFilter,
-    condition_scores,
 )
 from sklearn_mdl.switching._forward import filled_losses
 from sklearn_mdl.switching._inputs import checked_losses, loss_array
 from sklearn_mdl.switching._prior import Component, Floats, apply_adjoint, apply_log
 from sklearn_mdl.switching._registry import PriorLike, checked_components
+from sklearn_mdl.switching._scores import condition_scores
 from sklearn_mdl.switching._thinning import PosteriorThinner
 
 # How many numbers the states between two checkpoints may take, except in very long

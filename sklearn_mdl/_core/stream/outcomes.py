@@ -1,9 +1,7 @@
 """Outcomes of a stream, classes or real numbers, and the cost of predicting them.
 
-A learner's predictions for ``n`` rows are a tensor (K, n, P) with ``P`` numbers that
-describe a distribution. The run slices, joins and replaces these numbers without
-interpreting them. An :class:`Outcome` turns them into a :class:`Prediction`, and
-defines the fallback for readouts without a prediction.
+A learner's predictions are a tensor (K, n, P), where ``P`` numbers describe a
+distribution. An :class:`Outcome` turns them into a :class:`Prediction`.
 """
 
 from __future__ import annotations
@@ -81,10 +79,7 @@ class Outcome(ABC):
         """Return the prediction that a learner's numbers (K, n, P) describe."""
 
     def predict(self, learner: Learner, x: Tensor) -> Prediction:
-        """Let a learner predict rows (n_scalings, n, d).
-
-        If a readout has no prediction for a row, the first of its ``values`` is NaN.
-        """
+        """Let a learner predict rows (n_scalings, n, d), with NaN if it cannot."""
         return self.prediction(learner.predict(x))
 
     @abstractmethod
@@ -212,7 +207,7 @@ class ClassLabels(Outcome):
         return type(self)(named)
 
     def prediction(self, values: Tensor) -> ClassPrediction:
-        """Return log-probabilities, none of which is too low."""
+        """Return log-probabilities, which are not too low."""
         return ClassPrediction(values.clamp_min(self.fallback(values) - MOST_LOST))
 
     def fallback(self, values: Tensor) -> float:

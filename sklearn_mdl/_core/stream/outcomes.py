@@ -354,8 +354,7 @@ class RealTargets(Outcome):
     labels, with outliers winsorised (:class:`TargetScaling`). While all labels are
     equal, it is the fixed Student-t.
 
-    Scaled features are clipped at 50. Farther out, a readout extrapolates, and each
-    unit of error in its log scale costs a nat.
+    Scaled features are clipped at 50, since readouts extrapolate poorly farther out.
 
     Parameters
     ----------

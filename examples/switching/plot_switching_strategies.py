@@ -67,7 +67,7 @@ for name, curve in curves.items():
 # %%
 # Split each codelength into two parts. *Learning* is the loss of the best three blocks.
 # *Switching* is the rest, which is at most the cost of naming these blocks under the
-# prior, as in the proof of the paper's Theorem 1.
+# prior, as in the paper's Theorem 1.
 switching = curves["fixed share, m = 2"].sum() - segments.loss
 print(f"\nswitching cost {switching:.1f} nats, at most {segments.prior_cost:.1f}")
 others = {name: prior for name, prior in strategies.items() if "element" not in name}

@@ -171,7 +171,7 @@ def logistic_fits(X, y, others):
 
 
 def neighbor_fits(X, y, others):
-    """Yield the votes of the nearest rows by cosine similarity, for each number."""
+    """Yield predictions from the nearest rows by cosine, for each number of rows."""
     X, others = normalize(X), normalize(others)
     for k in NEIGHBORS:
         if k <= len(y):

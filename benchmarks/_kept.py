@@ -28,7 +28,7 @@ def kept(path, key, measure):
     key : list of JSON values
         Everything that the numbers depend on.
     measure : callable
-        Returns a dict of numbers.
+        Returns a dict of numbers or lists of numbers.
     """
     for known, saved in () if path is None else read(path):
         if known == key:

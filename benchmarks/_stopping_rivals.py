@@ -72,7 +72,7 @@ def _ridge(X, y, others=None):
 
 
 def tested(right, level, within):
-    """Return the number of labels and the choice, with tests at the checkpoints."""
+    """Return the number of labels at which tests stop, and the chosen encoder."""
     alive = np.arange(right.shape[1])
     for i, n in enumerate(CHECKPOINTS):
         if n < FIRST_TEST:
@@ -92,7 +92,7 @@ def tested(right, level, within):
 
 
 def halved(right, first):
-    """Return the number of labels and the choice of successive halving.
+    """Return the number of labels and the encoder that successive halving chooses.
 
     Every round doubles the number of labels.
     """

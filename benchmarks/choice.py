@@ -56,7 +56,7 @@ STAGES = [
 
 
 def n_orders(method, n_labels):
-    """Return the number of orders: 4 for kernels with up to 500 labels, otherwise 1."""
+    """Return 4 for "linear" and "closed-form" with up to 500 labels, otherwise 1."""
     return 4 if method in ("linear", "closed-form") and n_labels <= 500 else 1
 
 

@@ -1,16 +1,16 @@
 """Codelengths of switching between readouts, on digits and on real deep features.
 
-The readouts are the list "nets", without pool, race and growing minibatches (see
-``lists.py`` for these). ``digits`` prints the codelength and wall time of a fit on
-digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100, ..., 109. It
-compares the codelengths with those of other switching priors on the same losses and of
-a block-wise logistic regression (``logistic.py``). ``features`` prints nats per example
-of the networks and of the logistic regression, for every encoder and dataset of a
-folder. ``choices`` changes one setting of the networks at a time, on digits, wine and
-breast cancer, each in the orders for s = 0, 1 and 2. ``mixed`` runs the mixed readouts
-without kernels, and computes the results of the networks and of the best readout of
-each kind from the same losses. It uses digits in the ten orders, or the datasets of a
-folder if you pass one.
+Except in ``mixed``, the readouts are the list "nets". There is no pool, no race and no
+growth of minibatches (see ``lists.py`` for these). ``digits`` prints the codelength and
+wall time of a fit on digits in ten orders, ``default_rng(s).permutation(N)`` for s =
+100, ..., 109. It compares the codelengths with those of other switching priors on the
+same losses and of a block-wise logistic regression (``logistic.py``). ``features``
+prints nats per example of the networks and of the logistic regression, for every
+encoder and dataset of a folder. ``choices`` changes one setting of the networks at a
+time, on digits, wine and breast cancer, each in the orders for s = 0, 1 and 2.
+``mixed`` runs the mixed readouts without kernels, and computes the results of the
+networks and of the best readout of each kind from the same losses. It uses digits in
+the ten orders, or the datasets of a folder if you pass one.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Codelengths with delayed labels, on digits and with labels renamed three times."""
+"""Codelengths with delayed labels, for digits whose classes keep or change names."""
 
 import numpy as np
 from sklearn.datasets import load_digits

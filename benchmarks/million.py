@@ -195,7 +195,7 @@ def _run(folder, name, limit, n_jobs):
             return seconds, memory, mapped, True
         time.sleep(0.25)
     if process.exitcode:
-        raise RuntimeError(f"The pass failed, with exit code {process.exitcode}")
+        raise RuntimeError(f"The exit code must be 0, got {process.exitcode}")
     return seconds, memory, mapped, False
 
 

@@ -418,7 +418,7 @@ class Scaling:
 
 
 class Memory:
-    """Growth of memory with readouts; K = 0 is the memory of the libraries."""
+    """Growth of memory with readouts; K = 0 is a tiny fit that loads the libraries."""
 
     params = [["weights", "averaged weights"], [0, *N_READOUTS]]
     param_names = ["kept", "K"]

@@ -36,7 +36,7 @@ class _Tasks:
 
 
 class Frozen(_Tasks):
-    """Frozen features of one encoder on several datasets, with kernels."""
+    """Frozen features of one encoder on several datasets, with "closed-form"."""
 
     options = {
         **OPTIONS,

@@ -31,7 +31,7 @@ from sklearn_mdl.readouts import view_readouts
 
 
 class Seconds:
-    """Seconds of one pass over many views."""
+    """CPU seconds of one pass over many views."""
 
     options = {
         "--layers": {"type": int, "default": 24},

@@ -17,7 +17,7 @@ the same escapes.
 """
 
 # %%
-# Digit ``d`` can appear once ``d`` tenths of the stream have passed.
+# Each image of digit ``d`` gets a random time between ``d`` and 10.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits

@@ -78,8 +78,8 @@ panels[-1].set_xlabel("average rank, with the middle 90 % of 1,000 resamples")
 # %%
 # Wilcoxon's signed-rank test compares log ratios of the codelengths of a pair, so other
 # encoders do not affect it. The pairs printed here differ significantly after Holm's
-# correction. DINO and MAE are not among these pairs, although their average ranks
-# differ.
+# correction. DINO and MAE are not among these pairs, although the difference between
+# their average ranks is significant.
 scores = np.transpose([codelengths[name] for name in objectives])
 result = pairwise_wilcoxon(scores)
 print("\nWilcoxon, Holm, below 0.1:")

@@ -5,7 +5,7 @@ A method for torchgeo-bench
 torchgeo-bench evaluates encoders with functions such as ``evaluate_logistic(x_train,
 y_train, x_val, y_val, x_test, y_test, ...)``, which sweeps 40 values of C on the
 validation split. The function below takes the same arguments, except the arguments of
-the sweep, and returns a codelength. You need not choose C or the scaling of features.
+the sweep, and measures a codelength. You need not choose C or the scaling of features.
 One pass also gives a *label-efficiency curve*, and several orders give the *spread over
 seeds*.
 
@@ -68,7 +68,7 @@ def evaluate_mdl(  # noqa: PLR0913, parameters of torchgeo-bench
 # %%
 # Results as rows of ``EvaluationResult``
 # ---------------------------------------
-# Fields that do not apply to a codelength (C, learning rate) are None.
+# The field ``best_c`` is None, since a codelength has no C.
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:N_DIGITS].astype(np.float32), y[:N_DIGITS]

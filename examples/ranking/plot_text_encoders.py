@@ -2,8 +2,9 @@
 Choose a text encoder with 100 labels
 =====================================
 
-This example ranks text encoders on 100 labels: n-grams of words and of characters, and
-a model with an ``encode`` method, like those of sentence-transformers.
+This example ranks text encoders on about 120 labels: n-grams of words and of
+characters, hashed words, and a model with an ``encode`` method, like those of
+sentence-transformers.
 """
 
 # %%

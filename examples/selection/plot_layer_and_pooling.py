@@ -9,7 +9,7 @@ search then chooses the layer and the pooling by the codelength of the labels.
 """
 
 # %%
-# Train the network on digits whose labels are not coded.
+# Load digits. The network is trained on digits whose labels are not coded.
 from itertools import pairwise
 
 import matplotlib.pyplot as plt

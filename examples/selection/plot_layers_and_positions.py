@@ -4,7 +4,7 @@ Which layer, which position? A language model as views
 
 A small language model learns to predict the next byte of Python's own documentation.
 Which layer, and which position in a text, best shows what the text is about? One pass
-over 100 labels answers this question, and shows how certain the answer is.
+over about 120 labels answers this question, and shows how certain the answer is.
 """
 
 # %%

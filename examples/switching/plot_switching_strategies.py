@@ -12,7 +12,8 @@ losses, write them to a file and set ``LOSSES`` below to the path of this file::
 """
 
 # %%
-# Run one pass, which gives the losses of all readouts on all examples.
+# Run one pass, which gives the losses of all readouts. After a readout retires, its
+# losses are NaN.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -64,9 +65,9 @@ for name, curve in curves.items():
     print(f"{name:22s}{curve.sum():10.1f}")
 
 # %%
-# As in the paper's Theorem 1, a codelength has two parts. The loss of the best three
-# blocks is the cost of learning. The rest is the cost of switching, which is at most
-# the codelength of these blocks under the prior.
+# Split each codelength into two parts. *Learning* is the loss of the best three blocks.
+# *Switching* is the rest, which is at most the cost of naming these blocks under the
+# prior, as in the paper's Theorem 1.
 switching = curves["fixed share, m = 2"].sum() - segments.loss
 print(f"\nswitching cost {switching:.1f} nats, at most {segments.prior_cost:.1f}")
 others = {name: prior for name, prior in strategies.items() if "element" not in name}

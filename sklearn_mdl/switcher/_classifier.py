@@ -66,8 +66,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "elementwise", or an object such as ``FixedShare(m=11)``. In a search, the
         parameter ``m`` of this object is ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts. If None, they are uniform within each view, and
-        all views weigh the same. "architecture" first divides the weight of a view
+        Prior weights of the readouts. If None, weights are uniform within each view,
+        and all views weigh the same. "architecture" first divides the weight of a view
         equally among architectures, and then the weight of an architecture equally
         among its settings. So an architecture with many settings does not outweigh an
         architecture with few settings.
@@ -75,8 +75,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         How to combine kinds of readouts in addition to switching. A fixed share with
         rate ``1 / t`` mixes the readouts within a kind, and a
         :class:`~sklearn_mdl.pooling.LogLinearPool` combines kinds. "auto" pools
-        built-in lists (`readouts` is None, a name, or views of them), but not your own
-        lists. An array-like of shape (n_readouts,) names the kind of each readout.
+        built-in lists (`readouts` is None, a name, or views with either), but not your
+        own lists. An array-like of shape (n_readouts,) names the kind of each readout.
         Otherwise, two readouts are of the same kind if they agree in view,
         architecture, scaling, averaging, kernel settings and kernel noise. Readouts
         that ignore features are of one kind. If None, or with fewer than two kinds,

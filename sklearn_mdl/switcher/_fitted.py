@@ -132,7 +132,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_names_(self) -> list[str]:
-        """Names of the readouts, from their architectures and settings that differ."""
+        """Names of the readouts: architectures and the settings that vary."""
         return readout_names(self.readouts_)
 
     @property
@@ -340,7 +340,7 @@ class FittedSwitcher(OnlineEstimator):
             timestamp. With "posterior", each segment is a block of one readout in the
             most probable sequence of readouts given all labels.
         times : array-like of shape (n_samples_seen_,), optional
-            Timestamps of the rows, sorted.
+            Sorted timestamps of the rows. Has no effect unless `ends` is an array.
         restart : bool, default=True
             If True, also fit a copy from scratch to each segment.
         level : float, default=0.9
@@ -357,7 +357,8 @@ class FittedSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If segments do not lie within the stream, or if times are not sorted.
+            If segments do not lie within the stream. For an array of `ends`, also if
+            `times` are not sorted.
         """
         losses, weights = self.readout_losses_, self.readout_weights_
         changes = np.empty(0, np.intp)

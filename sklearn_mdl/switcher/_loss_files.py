@@ -128,8 +128,9 @@ def save_losses(
     Notes
     -----
     Files are written under a temporary name and renamed when complete. The previous
-    description is removed first and the new one added last. If writing is interrupted,
-    losses may have no description, but never the description of other losses.
+    description is removed first and the new description added last. If writing is
+    interrupted, losses may have no description, but never the description of other
+    losses.
 
     Examples
     --------

@@ -46,8 +46,8 @@ class PassForecast(NamedTuple):
         Elapsed time if the parts are spread evenly over the devices and each part uses
         one thread.
     memory_bytes : int
-        Memory of readouts and, without a store, of rows, losses and posterior.
-        Libraries (about 400 MB) and memory-mapped rows are not included.
+        Memory of readouts and, without a store or checkpoint, of rows, losses and
+        posterior. Libraries (about 400 MB) and memory-mapped rows are not included.
     disk_bytes : int
         Largest total size of the store, the checkpoint and the files of the parts.
     trial_rows : int

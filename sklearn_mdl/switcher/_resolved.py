@@ -203,7 +203,10 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Return prior weights, or None if uniform; views weigh the same unless given."""
+    """Return prior weights, or None if uniform.
+
+    Unless an array is given, all views weigh the same.
+    """
     if given is not None and not isinstance(given, str):
         array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
         if array.shape != shape:

@@ -82,7 +82,7 @@ class RunLength(MarkovPrior):
 
     Blocks are independent, and each draws its expert from the prior weights. The exact
     model has a row for each length of the current block, so step ``t`` takes O(K t)
-    time. The mixture form takes O(n_rates K) time per step. It approximates
+    time. The mixture form takes O(n_rates K) time per step, and approximates
     ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric
     distributions with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional
     to ``a``. Every block draws a rate. The mixture is itself a valid prior. For lengths

@@ -73,13 +73,13 @@ class ForwardPass:
     Parameters
     ----------
     prior : SwitchingPrior, str or None
-        The switching prior, its name, or None for `LearnedShare`. It is copied, so
-        later changes to its parameters do not affect this pass.
+        The switching prior, its name, or None for `LearnedShare`. The pass copies the
+        prior, so later changes to the prior's parameters have no effect.
     n_experts : int
         Number of experts ``K``, at least 1.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given), non-negative with a
-        positive sum. They are normalised here. See `kind_weights` for another choice.
+        positive sum. They need not sum to one. See `kind_weights` for another choice.
 
     Attributes
     ----------
@@ -365,7 +365,7 @@ def forward(
         block.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given), non-negative with a
-        positive sum. They are normalised here. See `kind_weights` for another choice.
+        positive sum. They need not sum to one. See `kind_weights` for another choice.
     kinds : sequence of length K, optional
         The kind of each expert, such as the architecture of each readout. The
         posterior then has one column per kind, in order of first appearance.

@@ -145,7 +145,7 @@ def kind_weights(kinds: Sequence[Hashable]) -> Floats:
 def group_columns(
     kinds: Sequence[Hashable],
 ) -> tuple[tuple[Hashable, ...], NDArray[np.intp]]:
-    """Return the kinds in order of appearance, and the index (K,) of each expert's."""
+    """Return the distinct kinds in order of appearance, and an index (K,) into them."""
     names = tuple(dict.fromkeys(kinds))
     place = {name: i for i, name in enumerate(names)}
     return names, np.array([place[kind] for kind in kinds], dtype=np.intp)

@@ -49,9 +49,9 @@ class KeptShares:
 
 
 def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
-    """Return the `KeptShares` of a prior, or None if they do not determine its states.
+    """Return the `KeptShares` of a prior, or None if its states need more than that.
 
-    They do if states have one row and a draw may return the previous expert.
+    `KeptShares` suffice if states have one row and a draw may return the same expert.
     """
     transition = prior.transition(2)
     simple = not (transition.others or transition.ageing or transition.enter is None)

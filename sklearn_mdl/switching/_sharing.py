@@ -23,7 +23,7 @@ from sklearn_mdl.switching._prior import (
 class BayesMixture(MarkovPrior):
     """The Bayesian mixture: one expert for the whole stream.
 
-    The codelength is ``-log sum_k w(k) exp(-sum_t L_t(k))``. It exceeds the codelength
+    The codelength ``-log sum_k w(k) exp(-sum_t L_t(k))`` exceeds the codelength
     of expert ``k`` by at most ``-log w(k)`` nats, which is ``log K`` for uniform
     weights.
 
@@ -62,8 +62,8 @@ class ElementwiseMixture(MarkovPrior):
     Parameters
     ----------
     weights : array-like of shape (K,), optional
-        The fixed weights, non-negative with a positive sum. They are normalised here.
-        By default, these are the prior weights of the experts.
+        The fixed weights, non-negative with a positive sum, which need not be one. By
+        default, the prior weights of the experts.
 
     References
     ----------

@@ -91,7 +91,7 @@ class _Search:
         self.begins = np.where(new, (self.n_steps << _PLACE_BITS) + places, begins)
 
     def _keep(self, transition: Transition) -> tuple[Floats, Integers]:
-        """Return scores of paths that keep their expert, and their begins."""
+        """Return `scores` and `begins` of the paths that keep their expert."""
         draw, enter, ageing, others = transition
         stay = (1.0 - draw)[:, np.newaxis]
         if others:  # without another expert, switching is impossible

@@ -1,13 +1,14 @@
 """Pools, which combine different kinds of experts with weights learned online.
 
 A switching mixture follows one expert at a time. If kinds of experts make different
-errors, it is better to combine the kinds. A log-linear pool multiplies powers of the
+errors, combining the kinds predicts better. A log-linear pool multiplies powers of the
 kinds' predictions,
 
     p_t(y)  ~  prod_g q_gt(y) ^ w_g.
 
-After coding each label, the pool updates the powers ``w`` by one exact Newton step on
-the log-loss of that label.
+After coding each label, the pool updates the powers ``w`` by one online Newton step.
+Its gradient is that of the label's log-loss. Its Hessian is the sum over all labels so
+far, plus a prior precision.
 """
 
 from sklearn_mdl.pooling._densities import DensityPoolPass as DensityPoolPass

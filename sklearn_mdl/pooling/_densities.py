@@ -18,7 +18,7 @@ class _Pooled(NamedTuple):
 
     mean: float
     variance: float
-    dof: float  # infinite for a Gaussian
+    dof: float  # degrees of freedom, infinite for a Gaussian
 
     @property
     def squared_scale(self) -> float:
@@ -33,18 +33,18 @@ class DensityPoolPass(GroupPass):
     w_g / v_g`, and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision.
     Under a Gaussian, however, outliers would be too costly. So the pool is a Student-t
     with this mean and variance, and with the lowest degrees of freedom of any kind.
-    After each label, the weights take one Newton step on the label's log-loss, with the
-    Fisher information of the pool's density as the Hessian. Weights are non-negative
-    and sum to at least one, so the pool's variance is never larger than that of its
-    widest kind.
+    After each label, the weights take one online Newton step, with the gradient of the
+    label's log-loss. The Hessian is the sum of the Fisher information of the pool's
+    densities so far and the prior precision. Weights are non-negative and sum to at
+    least one, so the pool's variance never exceeds the largest variance of a kind.
 
-    The pool predicts NaN until every kind has a finite variance.
+    The pool predicts NaN for a row unless every kind has a positive, finite variance.
 
     Parameters
     ----------
     pool : LogLinearPool
-        Settings of the pool. ``floor`` is not used for densities. Instead, a fixed
-        share with the switching mixture bounds the cost of the pool.
+        Settings of the pool. ``floor`` has no effect on densities. A switcher mixes the
+        pool with the switching mixture, which bounds the cost of a wrong pool.
     n_kinds : int
 
     Raises
@@ -78,7 +78,7 @@ class DensityPoolPass(GroupPass):
         return NONE if pooled is None else _location_scale(pooled)
 
     def observe(self, mixed: Floats, label: float) -> tuple[Floats, float]:
-        """Predict a row, then update the weights with its label."""
+        """Predict a row, then update the weights unless the cost is not finite."""
         pooled = self._pooled(mixed)
         if pooled is None:
             return NONE, math.nan
@@ -89,7 +89,7 @@ class DensityPoolPass(GroupPass):
         return predicted, cost
 
     def cost(self, predicted: Floats, label: float) -> float:
-        """Return minus the log density of a label in nats, or NaN if there is none."""
+        """Return minus the log density of a label in nats (NaN if predictions are)."""
         return _student_t_loss(label, *predicted.tolist())
 
     def _pooled(self, mixed: Floats) -> _Pooled | None:

@@ -24,9 +24,8 @@ class PoolSettings(Protocol):
 class Members:
     """Sums over groups, each in an order that depends only on the group's members.
 
-    The first members of all groups are added in one operation, then the second members
-    of all groups that have a second member, and so on. The rank of a member is its
-    position in its group.
+    One operation adds the second members of all groups with at least two members, the
+    next operation adds the third members, and so on.
 
     Parameters
     ----------
@@ -80,8 +79,8 @@ def without(
 ) -> tuple[Floats, Floats]:
     """Return the weights and the Hessian without the given groups.
 
-    The new weights minimise a loss that is quadratic around the old weights: ``w +=
-    H^-1 H[:, gone] w[gone]``, where ``H`` is the Hessian of the remaining groups.
+    The remaining weights minimise a loss that is quadratic around the old weights:
+    ``w[left] += H[left, left]^-1 H[left, gone] w[gone]``, where ``H`` is the Hessian.
     """
     gone = np.isin(np.arange(len(weights)), groups)
     rows = hessian[~gone]
@@ -104,8 +103,8 @@ class GroupPass(ABC):
     weights : ndarray of shape (G,)
         Weights of the groups for the next row.
     hessian : ndarray of shape (G, G)
-        Hessian of the log-losses so far with respect to the weights. If the pool has a
-        half-life, older losses weigh less.
+        Prior precision plus the Hessians (or expected Hessians) of the log-losses so
+        far. If the pool has a half-life, older losses weigh less.
     rates : sequence of float or None
         Rates of the fixed share within groups (see ``LogLinearPool``).
     """
@@ -130,17 +129,16 @@ class GroupPass(ABC):
         Parameters
         ----------
         values : ndarray of shape (K, ..., P)
-            Predictions of the experts, in the order of `members`. These are
-            overwritten.
+            Predictions of the experts, in ``members.order``. May be overwritten.
         weights : ndarray of shape (K, ...)
-            Weights of the experts within their groups, in the same order.
+            Weights of the experts within their groups, in ``members.order``.
         members : Members
 
         Returns
         -------
         mixed : ndarray of shape (G, ..., Q)
-            Mixtures, each row of which is the input of :meth:`predict` and
-            :meth:`observe`.
+            Mixtures of the groups. :meth:`predict` and :meth:`observe` take the
+            mixtures (G, Q) of one row.
         """
 
     @abstractmethod
@@ -161,7 +159,7 @@ class GroupPass(ABC):
 
     @abstractmethod
     def cost(self, predicted: Floats, label: float) -> float:
-        """Return the cost of a label in nats, or NaN if groups cannot be pooled yet."""
+        """Return the cost of a label in nats, or NaN if the prediction is NaN."""
 
     def retire(self, groups: Sequence[int]) -> None:
         """Drop some groups, and transfer their weights to the remaining groups."""
@@ -169,7 +167,7 @@ class GroupPass(ABC):
         self.weights = self._project(weights)
 
     def add_classes(self, n: int) -> None:  # noqa: B027
-        """Add classes, if labels are classes."""
+        """Add ``n`` classes, or do nothing if labels are real numbers."""
 
     def _project(self, weights: Floats) -> Floats:
         """Return valid weights near the given weights."""

@@ -46,8 +46,7 @@ class LogLinearPool(BaseEstimator):
 
     where :math:`q_g` is the prediction of kind ``g``. Weights start at ``1 / G``, may
     be negative and need not sum to one. Once a label is coded, the weights take one
-    Newton step on the label's log-loss. With :math:`F_{gc} = \log q_g(c) - \sum_k p(k)
-    \log q_g(k)`,
+    online Newton step. With :math:`F_{gc} = \log q_g(c) - \sum_k p(k) \log q_g(k)`,
 
     .. math::
 
@@ -57,23 +56,26 @@ class LogLinearPool(BaseEstimator):
     Parameters
     ----------
     kinds : array-like of shape (n_readouts,), default=None
-        Kind of each readout in a switcher's list. If None, kinds are derived from the
-        architecture, scaling, averaging and kernel noise of readouts. Ignored if you
-        call the pool with predictions of kinds.
+        Kind of each readout in a switcher's list. If None, readouts are of the same
+        kind if they agree in view, architecture, scaling, averaging, kernel settings
+        and, for classification, kernel noise. Readouts that ignore features are of one
+        kind. Ignored if you call the pool with predictions of kinds.
     prior_precision : float, default=15.0
         Precision :math:`\lambda`, which keeps the weights near ``1 / G`` at first.
     floor : float, default=1e-4
         Weight of the uniform distribution that is mixed into the predictions of every
         kind and of the pool. Without a floor, a single kind that is both certain and
-        wrong can make the regret grow linearly.
+        wrong can make the regret grow linearly. Has no effect on real-valued labels.
     half_life : float, default=None
         Number of labels after which the weight of a label in :math:`H` has halved. If
-        None, all labels weigh the same. Set it for streams that drift: :math:`H` then
-        decays towards :math:`H_0`, so steps stay large enough to follow new labels.
+        None, all labels weigh the same. For streams that drift, pass for example 100.
+        :math:`H` then decays towards :math:`H_0`, so steps stay large enough to follow
+        new labels.
     rates : sequence of float, default=None
         Constant rates of the fixed share with which a switcher mixes the readouts of a
         kind. Each kind has its own Bayesian mixture over the rates. If None, the rate
-        is ``1 / t``. Ignored if you call the pool with predictions of kinds.
+        is ``1 / t`` at row ``t``. Ignored if you call the pool with predictions of
+        kinds.
 
     See Also
     --------
@@ -202,7 +204,7 @@ class PoolPass(GroupPass):
         self._shape = n_kinds, n_classes + n
 
     def predict(self, proba: Floats) -> Floats:
-        """Return the probabilities (C,) of the pool for one row.
+        """Return the pool's probabilities (C,) for one row.
 
         Parameters
         ----------
@@ -276,8 +278,8 @@ class PoolPass(GroupPass):
         Raises
         ------
         ValueError
-            If shapes differ, a label is not a class, or a log-probability is NaN,
-            positive or, without a floor, infinite.
+            If a shape is wrong, a label is not a class, or a log-probability is NaN,
+            positive or, without a floor, so low that its probability underflows to 0.
         """
         rows, classes = self._checked(log_proba, labels)
         codelengths = np.empty(len(rows))
@@ -322,6 +324,6 @@ class PoolPass(GroupPass):
             required, cure = "log-probabilities, at most 0", "pass np.log(proba)"
             raise invalid("log_proba", required, float(wrong[0]), cure)
         if not self._floor and (np.exp(rows) == 0).any():
-            required = "finite if `floor` is 0"
-            raise invalid("log_proba", required, -np.inf, "pass floor=1e-4")
+            required, cure = "above -745 if `floor` is 0", "pass floor=1e-4"
+            raise invalid("log_proba", required, float(rows.min()), cure)
         return rows, given.astype(np.intp)

@@ -180,7 +180,7 @@ class BaseSwitcher(FittedSwitcher):
         empty = self._described(np.empty((0, len(settings.readouts))), settings)
         about = description(empty, "float64", growing=True)
         if outcome.escape is not None:
-            about["n_classes"] = None  # unknown until the stream ends
+            about["n_classes"] = None  # new classes may appear
         if settings.mixing.group_names and settings.keeps_mixtures:
             about["pool_kinds"] = [str(name) for name in settings.mixing.group_names]
         return StreamFolder(settings.folder, about)
@@ -195,7 +195,7 @@ class BaseSwitcher(FittedSwitcher):
         n_features : int
             Number of features, on which named lists of readouts depend.
         n_classes : int, default=None
-            Number of classes (not needed for regression).
+            Number of classes (2 if None). Has no effect on regression.
 
         Returns
         -------
@@ -236,9 +236,9 @@ class BaseSwitcher(FittedSwitcher):
     ) -> PassForecast:
         """Forecast the time, memory and disk space of ``fit`` from a short trial run.
 
-        The trial uses at most 2,560 rows, since the cost per row of a kernel stops
-        growing after 2,048 rows. The forecast assumes that no readout retires, so a
-        pass with a race may take less time.
+        The trial uses at most 2,560 rows. The forecast assumes that further rows cost
+        as much as the last rows of the trial, and that no readout retires. So a pass
+        with a race may take less time.
 
         Parameters
         ----------
@@ -256,7 +256,7 @@ class BaseSwitcher(FittedSwitcher):
         Raises
         ------
         ValueError
-            If X and y differ in length.
+            If X and y differ in length, or for the reasons given in ``fit``.
         """
         self._validate_params()
         rows, labels = as_array(X), np.asarray(as_array(y))
@@ -267,7 +267,7 @@ class BaseSwitcher(FittedSwitcher):
         for learner in self._run.learners:
             if learner.reports:
                 warn_of_failures(learner.reports, self.readout_names_)
-        if not self._is_by_name:  # nothing to warn about in a built-in list
+        if not self._is_by_name:  # users cannot widen a built-in list
             self._warn_of_edges()
 
     def _warn_of_diverged(self, start: int) -> None:
@@ -291,14 +291,14 @@ class BaseSwitcher(FittedSwitcher):
 
     @property
     def _given(self) -> Sequence[object]:
-        """Return the user's readouts as a list, even if there is only one."""
+        """Return the user's readouts as a sequence, even if there is only one."""
         if isinstance(self.readouts, BaseEstimator):
             return [self.readouts]
         return self.readouts or []
 
     @property
     def _is_by_name(self) -> bool:
-        """Return True if the readouts are a built-in list, not a list from the user."""
+        """Return True for a built-in list of readouts, or for views of such lists."""
         if isinstance(self.readouts, str | DefaultGrid | None):
             return True
         views = [view for view in self._given if isinstance(view, ViewSettings)]

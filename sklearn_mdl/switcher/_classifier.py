@@ -66,33 +66,35 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "elementwise", or an object such as ``FixedShare(m=11)``. In a search, the
         parameter ``m`` of this object is ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts (uniform if None). "architecture" first divides
-        the weight equally among architectures and then equally among the settings of
-        each. So an architecture with many settings does not outweigh an architecture
-        with few settings.
+        Prior weights of the readouts. If None, weights are uniform within each view,
+        and all views weigh the same. "architecture" first divides the weight of a view
+        equally among architectures, and then the weight of an architecture equally
+        among its settings. So an architecture with many settings does not outweigh an
+        architecture with few settings.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine kinds of readouts in addition to switching. A fixed share with
         rate ``1 / t`` mixes the readouts within a kind, and a
-        :class:`~sklearn_mdl.pooling.LogLinearPool` combines kinds. "auto" pools if
-        `readouts` is None or a name, but not if it is a list. An array-like of shape
-        (n_readouts,) names the kind of each readout. Otherwise, two readouts are of the
-        same kind if they agree in architecture, scaling, averaging and kernel noise.
-        If None, or with fewer than two kinds, there is no pool, as in the paper. Kinds
-        with zero prior weight are left out.
+        :class:`~sklearn_mdl.pooling.LogLinearPool` combines kinds. "auto" pools
+        built-in lists (`readouts` is None, a name, or views with either), but not your
+        own lists. An array-like of shape (n_readouts,) names the kind of each readout.
+        Otherwise, two readouts are of the same kind if they agree in view,
+        architecture, scaling, averaging, kernel settings and kernel noise. Readouts
+        that ignore features are of one kind. If None, or with fewer than two kinds,
+        there is no pool, as in the paper. Readouts with zero prior weight are left out.
     race : "auto", None or Race, default="auto"
         Rule that retires readouts that are far behind
         (:class:`~sklearn_mdl.switching.Race`). The rule is applied each time the number
-        of examples doubles. Retired readouts are no longer trained. Instead, they are
-        assumed to predict like the mixture of the others. "auto" is `Race()` if
-        `readouts` is None or a name, but None if `readouts` is a list, as in the paper.
-        "auto" is also None for "drift" and "stream", where a readout that loses now may
-        win later.
+        of examples doubles, from about 1,024 examples on. Retired readouts are no
+        longer trained. Instead, they are assumed to predict like the mixture of the
+        readouts that still run. "auto" is `Race()` for built-in lists and None for your
+        own lists, as in the paper. "auto" is also None for "drift" and "stream", where
+        a readout that loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
         stream from the first size to the second, so readouts begin to learn after fewer
-        labels. "auto" is 8 for "stream", ``(8, 32)`` for other names and None, and 32
-        for a list.
+        labels. "auto" is 8 for "stream", ``(8, 32)`` for other built-in lists, and 32
+        for your own lists.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
@@ -111,24 +113,24 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace: the loss and posterior probability of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
-        use memory-mapped files if the ``N x K`` numbers do not fit into memory. Each
-        stream gets its own folder there, whose path is ``store_``. You can open its
-        ``losses.npy`` with :func:`~sklearn_mdl.switcher.load_losses`, even during the
-        run. A pair such as ``("memory", "mixtures")`` also keeps the labels and the
+        use memory-mapped files if these ``2 x N x K`` numbers do not fit into memory.
+        Each stream gets its own folder there, whose path is ``store_``. You can open
+        its ``losses.npy`` with :func:`~sklearn_mdl.switcher.load_losses`, even during
+        the run. A pair such as ``("memory", "mixtures")`` also keeps the labels and the
         predictions of each kind of readout for :meth:`repool`. With G kinds and C
         classes, the predictions are ``N x G x C`` numbers.
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. If you call
-        ``fit`` again with the same settings and data, even in another process, it
+        ``fit`` again with the same settings and data, even in another process, ``fit``
         resumes and gives the same results. Each combination of settings and data gets
         its own folder there. The trace is also stored there, unless ``store`` is
         another directory.
     n_jobs : int, "processes" or None, default=None
-        How to evaluate readouts in parallel. Results do not depend on it. An int is a
-        number of threads. Wrapped classifiers all use the same thread, since they may
-        share state. "processes" evaluates the readouts in parts, each in a process with
-        its own device. There are as many processes as the active joblib backend has
-        jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster (see
+        How to evaluate readouts in parallel. Results do not depend on `n_jobs`. An int
+        is a number of threads. Wrapped classifiers all use the same thread, since they
+        may share state. "processes" evaluates the readouts in parts, each in a process
+        with its own device. There are as many processes as the active joblib backend
+        has jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster (see
         :doc:`/machines`). The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         If above 0, show a progress bar.
@@ -138,8 +140,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         What to do with labels that are missing from the `classes` of ``partial_fit``.
         "refuse" raises ValueError. "escape" codes the first appearance of a class with
         an escape (:func:`~sklearn_mdl.metrics.escape_codelengths`), after which all
-        readouts predict the class. You may then omit `classes`, and ``fit`` begins
-        without any known class.
+        readouts predict the class. With "escape", you may omit `classes`, and ``fit``
+        begins without any known class.
 
     Attributes
     ----------
@@ -151,8 +153,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Codelength of every example, in nats.
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
-        With a pool, ``codelength_`` exceeds it by at most ``0.5 log(pi (n + 1/2))``. So
-        a pool that does not help costs only a few nats.
+        With a pool, ``codelength_`` is longer by at most ``0.5 log(pi (n + 1/2))`` nats
+        after ``n`` examples. So a pool that does not help costs only a few nats.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example under the switching mixture, in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
@@ -168,7 +170,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Log-loss of every readout at every example, in nats, or NaN once the readout has
         retired.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of every label given only the labels before it, in nats. The code switches
+        Cost of every label given only the earlier labels, in nats. The code switches
         between class frequencies, recent frequencies and transitions between classes.
     store_ : Path or None
         Folder with the files of this stream, or None if the trace is in memory.
@@ -179,7 +181,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Number of examples after which each readout retired, or -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights used by the mixture (uniform if None).
+        Prior weights of the mixture, not normalised (uniform if None).
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     readout_notes_ : dict of str to list of str
@@ -191,9 +193,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Row of each readout's first prediction that was not finite, or -1 if none.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are at the edge of the grid: the lowest or
-        highest of at least three values tried for its architecture. A wider grid may
-        contain a better readout. ``fit`` warns about such settings if ``readouts`` was
-        given.
+        highest of at least three values tried for the readout's architecture. A wider
+        grid may contain a better readout. ``fit`` warns about such settings unless
+        ``readouts`` is a built-in list.
     classes_ : ndarray of shape (n_classes,)
         Sorted classes. With ``new_classes="escape"``, the given classes come first,
         followed by new ones in order of appearance.
@@ -239,9 +241,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Parameters
         ----------
         name : str
-            Name of a grid, as for :func:`~sklearn_mdl.readout_grid`. The switcher's
-            ``random_state`` seeds the draws from the grid. For a fine-tuning grid, also
-            pass ``readouts=readout_grid(name, encoder=...)``.
+            Name of a grid, as for :func:`~sklearn_mdl.readout_grid`. If settings are
+            drawn from the grid, the switcher's ``random_state`` is the seed. For a
+            fine-tuning grid, also pass ``readouts=readout_grid(name, encoder=...)``.
         **overrides
             Parameters of the switcher that override the preset.
 

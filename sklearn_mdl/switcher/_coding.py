@@ -38,7 +38,7 @@ from sklearn_mdl._core.validation import (
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
 
-# Dtypes of labels: booleans, integers, floats with integer values, text and objects.
+# Dtypes of labels: booleans, objects that hold text, integers, floats and text.
 DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
 
 PLAIN_ROW = 2**10  # text dtypes of at most this many bytes are always accepted
@@ -60,9 +60,9 @@ def encode_labels(
     X : array-like of shape (n_samples, n_features)
         Features, converted to float32.
     y : array-like of shape (n_samples,)
-        Labels of at least two classes: integers, booleans or text. The header lists the
-        classes. With ``new_classes="escape"``, the header lists them in order of
-        appearance, and the payload encodes where each class first appears.
+        Labels of at least two classes: whole numbers, booleans or text. The header of
+        the message lists the classes. With ``new_classes="escape"``, classes are in
+        order of appearance, and the payload encodes where each class first appears.
     groups : array-like of shape (n_samples,), default=None
         As for ``fit``. The decoder needs the same groups.
 
@@ -72,8 +72,8 @@ def encode_labels(
         Header and payload, which :class:`LabelMessage` separates. The payload exceeds
         the codelength by at most 0.006 bits per label due to rounding, plus at most 64
         bits in total because it consists of whole words. The payload may be shorter
-        than the codelength if a label was nearly impossible, since no label costs more
-        than 24 bits in the payload.
+        than the codelength if a label was nearly impossible, since a label costs at
+        most 24 bits in the payload.
 
     Raises
     ------
@@ -175,10 +175,9 @@ def decode_labels(
     ------
     ValueError
         If the message is damaged or of another kind, or if the decoded labels do not
-        match its checksum. Also if the message was encoded with different features,
-        groups or settings, or in an environment that may compute different numbers
-        (other libraries, CPU instructions or device). The error then names the first
-        difference.
+        match its checksum. Also if features, groups or settings differ from those of
+        the encoder, or if the environment may compute different numbers (other
+        libraries, CPU instructions or device). The error names the first difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError
@@ -260,7 +259,7 @@ def _run(
     order = estimator.order_ if estimator.shuffle else None
     steps = stepwise(estimator._run, X, order, keys)
     rows: Iterable[int] = range(len(X))
-    if estimator.verbose:  # a hidden bar would still take tqdm's lock
+    if estimator.verbose:  # tqdm takes a lock even if it shows no bar
         rows = tqdm(rows, desc=type(estimator).__name__, unit="row")
     probabilities = next(steps)
     for _ in rows:
@@ -273,8 +272,8 @@ def _requirements(
 ) -> dict[str, dict[str, object]]:
     """Return everything on which decoding depends: environment, settings, features.
 
-    The decoder must repeat every prediction of the encoder exactly. If a single bit of
-    a probability differs, no later label can be decoded.
+    The decoder must repeat every prediction of the encoder exactly. Otherwise, labels
+    would be decoded wrongly.
     """
     environment = environment_of(resolve_device(estimator.device))
     environment["versions"]["constriction"] = version_of("constriction")

@@ -21,7 +21,7 @@ from sklearn_mdl._core.validation import (
 
 
 def split_columns(y: object) -> list[np.ndarray]:
-    """Return the columns of labels y (n_samples, n_outputs), each of a single type."""
+    """Return the columns of labels y (n_samples, n_outputs), each with its dtype."""
     if y is None:
         raise ValueError(
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
@@ -62,14 +62,14 @@ def check_several(classes: np.ndarray) -> None:
     if len(classes) < 2:
         raise ValueError(
             "each column needs labels of at least two classes, got only one class, "
-            f"{classes.tolist()!r}; drop the column: np.delete(y, j, axis=1)"
+            f"{classes.tolist()!r}; drop column j by np.delete(y, j, axis=1)"
         )
 
 
 def classes_of_columns(
     classes: Sequence[ArrayLike] | None, n_outputs: int
 ) -> list[np.ndarray | None]:
-    """Return the sorted classes of each column, or a list of None without `classes`."""
+    """Return the sorted classes of each column, or None for each if not given."""
     if classes is None:
         return [None] * n_outputs
     if n_outputs == 1 and all(np.ndim(known) == 0 for known in classes):
@@ -82,7 +82,7 @@ def classes_of_columns(
 
 
 def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> None:
-    """Raise unless each column has classes and contains no other labels."""
+    """Raise unless classes are given for each column and include all its labels."""
     for j, (column, known) in enumerate(zip(columns, classes, strict=True)):
         if known is None:
             raise ValueError(

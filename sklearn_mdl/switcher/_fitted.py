@@ -55,9 +55,9 @@ from sklearn_mdl.switching import (
 
 
 class FittedSwitcher(OnlineEstimator):
-    """Base class of switchers, with all methods that read a run but do not change it.
+    """Base class of switchers, with the methods that read a run without changing it.
 
-    Its subclass ``BaseSwitcher`` creates the run.
+    The subclass ``BaseSwitcher`` creates the run.
     """
 
     switching: PriorLike
@@ -78,7 +78,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_weights_(self) -> np.ndarray | None:
-        """Prior weights used by the mixture, (n_readouts,) (uniform if None)."""
+        """Prior weights (n_readouts,), not normalised, or None if uniform."""
         return self.settings_.mixing.weights
 
     @property
@@ -125,14 +125,14 @@ class FittedSwitcher(OnlineEstimator):
     def readout_codelengths_(self) -> np.ndarray:
         """Codelength of every readout, (n_readouts,), in nats.
 
-        Once retired, a readout costs as much as the mixture of the readouts still
-        running.
+        Once retired, a readout costs as much as the mixture of the readouts that still
+        run.
         """
         return self._stored().totals(self.switching_codelengths_)
 
     @property
     def readout_names_(self) -> list[str]:
-        """Names of the readouts, from their architectures and settings that differ."""
+        """Names of the readouts: architectures and the settings that vary."""
         return readout_names(self.readouts_)
 
     @property
@@ -245,14 +245,14 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         trace : PooledTrace
-            Results in nats. With the prior and pool of the run, these results equal
-            those of the run exactly.
+            Results in nats. With the prior, pool and kinds of the run, these results
+            are exactly the same as in the run.
 
         Raises
         ------
         ValueError
             If the run did not store mixtures, or if `kinds` contains fewer than two
-            names or an unknown name.
+            names, an unknown name or a name twice.
         TypeError
             If `pooling` is not a LogLinearPool.
         """
@@ -292,7 +292,7 @@ class FittedSwitcher(OnlineEstimator):
         return save_losses(Path(path), self._stored(), dtype=dtype)
 
     def _stored(self) -> StoredLosses:
-        """Return the losses with everything that ``save_losses`` writes."""
+        """Return the losses with their description, label delays and mixtures."""
         trace, mixtures = self._run.trace, None
         if trace.keeps_mixtures:
             arrays = trace.file("mixtures"), trace.file("labels")
@@ -335,14 +335,14 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         ends : int, array-like or "posterior", default=8
-            An int is a number of equal segments. An array holds, for each segment, the
-            row after its last row or, with `times`, its last timestamp. With
-            "posterior", each segment is a stretch of one readout in the most probable
-            sequence of readouts given all labels.
+            An int is a number of segments of about equal length. An array holds, for
+            each segment, the row after its last row or, with `times`, its last
+            timestamp. With "posterior", each segment is a block of one readout in the
+            most probable sequence of readouts given all labels.
         times : array-like of shape (n_samples_seen_,), optional
-            Timestamps of the rows, sorted.
+            Sorted timestamps of the rows. Has no effect unless `ends` is an array.
         restart : bool, default=True
-            If True, run the pass a second time and restart readouts at each segment.
+            If True, also fit a copy from scratch to each segment.
         level : float, default=0.9
             Coverage of the intervals.
         n_resamples : int, default=1000
@@ -352,12 +352,13 @@ class FittedSwitcher(OnlineEstimator):
         -------
         segments : StreamSegments
             Results in nats. If a group of rows spans two segments, the restarted
-            readouts treat it as two groups.
+            readouts treat the two parts as two groups.
 
         Raises
         ------
         ValueError
-            If segments do not lie within the stream, or if times are not sorted.
+            If segments do not lie within the stream. For an array of `ends`, also if
+            `times` are not sorted.
         """
         losses, weights = self.readout_losses_, self.readout_weights_
         changes = np.empty(0, np.intp)
@@ -398,7 +399,7 @@ class FittedSwitcher(OnlineEstimator):
         return Common(*fields, run.schedule)
 
     def _blank(self) -> Self:
-        """Return an unfitted copy that has the same seed and writes no files."""
+        """Return an unfitted copy that writes no files, with the seed of the run."""
         return clone(self).set_params(
             **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
             random_state=self._seed,
@@ -409,9 +410,10 @@ class FittedSwitcher(OnlineEstimator):
     ) -> PermutationTest:
         """Test by permutation whether features are informative about labels.
 
-        Both the original and the permuted labels are coded with the kernel readouts
-        only, since one factorisation of a kernel serves all permutations. A fixed share
-        with rate ``1 / t`` mixes these readouts.
+        Both the original and the permuted labels are coded with some kernel readouts
+        only, since one factorisation of a kernel serves all permutations. Readouts that
+        forget rows or whiten within classes are left out. A fixed share with rate ``1 /
+        t`` mixes the remaining readouts.
 
         Parameters
         ----------
@@ -431,7 +433,8 @@ class FittedSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If rows were not in random order, or if the list has no kernel readout.
+            If rows were not in random order, or if the list has no such kernel. Also
+            with groups, delayed labels or ``new_classes="escape"``.
         """
         check_is_fitted(self)
         run, kernels, seed = self._permutable(n_permutations, shuffled)
@@ -440,7 +443,7 @@ class FittedSwitcher(OnlineEstimator):
     def null_codelengths(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> np.ndarray:
-        """Compute codelengths of permuted labels under the kernel readouts in the list.
+        """Compute codelengths of permuted labels under some of the kernel readouts.
 
         Parameters
         ----------
@@ -461,9 +464,9 @@ class FittedSwitcher(OnlineEstimator):
         check_permutations(n_permutations)
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
-                "A permutation test needs rows in random order, but they were "
+                "A permutation test needs rows in random order, but rows were "
                 "evaluated in the order given; fit with shuffle=True, or "
-                "pass shuffled=True if you have shuffled them"
+                "pass shuffled=True if you have shuffled the rows"
             )
         run = self._run
         for feature, is_used, cure in (

@@ -43,7 +43,7 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
     dtype : {"float64", "float32"}
         Type of the losses in the file.
     growing : bool, default=False
-        True while a run is still appending rows, so that their number is unknown.
+        True while a run is still appending rows. Their number is then left out.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def described(losses: np.ndarray, about: Json) -> StoredLosses:
     Raises
     ------
     ValueError
-        If it is not a description of these losses.
+        If the description does not fit the losses.
     TypeError
         If an entry of the description has the wrong type.
     """
@@ -128,8 +128,9 @@ def save_losses(
     Notes
     -----
     Files are written under a temporary name and renamed when complete. The previous
-    description is removed first and the new one added last. If writing is interrupted,
-    losses may have no description, but they never get the description of other losses.
+    description is removed first and the new description added last. If writing is
+    interrupted, losses may have no description, but never the description of other
+    losses.
 
     Examples
     --------
@@ -155,7 +156,7 @@ def save_losses(
             np.lib.format.write_array_header_1_0(file, header)
             for block in stored.blocks():
                 file.write(np.ascontiguousarray(block, dtype=kind).data)
-        indent = 1 if stored.known is None else None  # otherwise one line per row
+        indent = 1 if stored.known is None else None  # no line per row of `known`
         text = json.dumps(description(stored, dtype), indent=indent, allow_nan=False)
         new_sidecar.write_text(text + "\n", encoding="utf-8")
         sidecar.unlink(missing_ok=True)  # before the new losses are renamed

@@ -185,13 +185,14 @@ def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
     Returns
     -------
     settings : dict
-        All parameters that have an effect. Parameters of readouts are only listed if
-        they differ from the defaults, since there may be thousands of readouts.
+        All parameters that have an effect. Since there may be thousands of readouts,
+        parameters of a readout are only included if they differ from the defaults.
 
     Raises
     ------
     ValueError
-        If a ``random_state`` is not an integer.
+        If the ``random_state`` of the switcher is not an integer, or that of a readout
+        is neither an integer nor None.
     TypeError
         If a parameter cannot be written as JSON and compared.
     """
@@ -199,7 +200,7 @@ def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
     params = switcher.get_params(deep=False)
     if "switching" in params:
         params["switching"] = as_prior(params["switching"])
-    if isinstance(params.get("readouts"), (list, tuple)):  # not the name of a grid
+    if isinstance(params.get("readouts"), (list, tuple)):  # not the name of a list
         params["readouts"] = [_of_readout(readout) for readout in params["readouts"]]
     return {"class": type(switcher).__name__} | {
         name: _comparable(params[name], name)
@@ -241,7 +242,7 @@ def _comparable(value: object, name: str) -> object:
 
 
 def _flat(value: Any) -> Any:
-    """Replace tuples and arrays by lists, since they give the same predictions."""
+    """Replace tuples and arrays by lists, which give the same predictions."""
     if isinstance(value, list):
         return [_flat(item) for item in value]
     match value:

@@ -47,18 +47,18 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     codelength of y.
 
     This code treats columns as independent given the features: no column is predicted
-    from another. So two equal columns cost twice as much as one. The order of columns
-    does not matter.
+    from another column. So two equal columns cost twice as much as a single column. The
+    order of columns does not matter.
 
     Parameters
     ----------
-    switcher : MDLReadoutSwitcher, LinearReadout or MLPReadout, default=None
+    switcher : MDLReadoutSwitcher or readout for classification, default=None
         The estimator to copy (``MDLReadoutSwitcher()`` if None). All copies use the
-        same seed and, with ``shuffle=True``, the same order. If they write to a
+        same seed and, with ``shuffle=True``, the same order. If the copies write to a
         ``store`` or ``checkpoint``, column ``j`` uses the subfolder ``output-j``.
     n_jobs : int, default=None
         Number of columns to evaluate in parallel, as in joblib. Results do not depend
-        on it.
+        on `n_jobs`.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     output_codelengths_ : ndarray of shape (n_outputs,)
         Codelength of every column, in nats.
     switching_codelength_ : float
-        Codelength of the switching mixtures, as in the paper, in nats. It differs from
-        ``codelength_`` if readouts are pooled.
+        Codelength of the switching mixtures, as in the paper, in nats. Without a pool,
+        it equals ``codelength_``.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelengths under the switching mixtures, summed over columns, in nats.
     uniform_codelength_ : float
@@ -78,8 +78,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     frequency_codelength_ : float
         Cost of coding each column by the class frequencies of earlier labels
         (:func:`~sklearn_mdl.frequency_codelength`), in nats.
-    estimators_ : list of n_outputs fitted switchers
-        The fitted switcher of each column, with ``posterior_``, ``remix`` and so on.
+    estimators_ : list of n_outputs fitted estimators
+        The fitted copy of ``switcher`` for each column.
     classes_ : list of n_outputs ndarrays of shape (n_classes,)
     n_outputs_ : int
     n_features_in_ : int
@@ -186,8 +186,9 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If ``classes`` is missing at the first call, is not a list of the classes of
-            each column, or differs later. Also if y contains other labels or has
-            a different number of columns, or for the reasons given in :meth:`fit`.
+            each column, or differs later. Also if y contains labels that are not in
+            ``classes``, or has more or fewer columns than at the first call, or for the
+            reasons given in :meth:`MDLReadoutSwitcher.partial_fit`.
         """
         columns = split_columns(y)
         known = classes_of_columns(classes, len(columns))
@@ -210,7 +211,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if not isinstance(seed, Integral):
             generator = check_random_state(seed)
             seed = deepcopy(generator)
-            generator.randint(2**31 - 1)  # so that the next fit uses another seed
+            generator.randint(2**31 - 1)  # gives the next fit another seed
         switchers = [clone(pattern) for _ in range(n_outputs)]
         for j, switcher in enumerate(switchers):
             switcher.set_params(random_state=deepcopy(seed), **_folders(pattern, j))
@@ -223,7 +224,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def _check_further(
         self, columns: list[np.ndarray], classes: list[np.ndarray | None]
     ) -> None:
-        """Raise before any column is evaluated if one of them would fail."""
+        """Check labels and classes of all columns before any column is evaluated."""
         self._check_width(columns)
         n_rows = [switcher.n_samples_seen_ for switcher in self.estimators_]
         if len(set(n_rows)) > 1:
@@ -243,7 +244,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             raise invalid("y", required, (*shape, len(columns)), "call fit(X, y)")
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
-        """Return the columns of y; raise unless ``fit`` had the same number."""
+        """Return the columns of y; raise unless ``fit`` had as many columns."""
         columns = split_columns(y)
         self._check_width(columns)
         return columns
@@ -294,7 +295,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has a different number of columns.
+            If y has more or fewer columns than in ``fit``.
         """
         pairs = zip(self.estimators_, self._columns(y), strict=True)
         right = [switcher.predict(X) == column for switcher, column in pairs]
@@ -316,7 +317,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has a different number of columns, or for the reasons given in
+            If y has more or fewer columns than in ``fit``, or for the reasons given in
             :meth:`MDLReadoutSwitcher.heldout_codelengths`.
         """
         pairs = zip(self.estimators_, self._columns(y), strict=True)
@@ -328,8 +329,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         """Test whether features are informative about each column of y.
 
         The test permutes the rows of y. Columns whose switchers have the same kernels
-        share one factorisation. All columns are permuted in the same way, so sums over
-        columns are codelengths of y and of its permutations.
+        share the factorisations of these kernels. All columns are permuted in the same
+        way, so sums over columns are codelengths of y and of its permutations.
 
         Parameters
         ----------
@@ -465,7 +466,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return np.asarray(self.estimators_[0].order_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return True once the stream has started."""
+        """Return True after the first call of ``fit`` or ``partial_fit``."""
         return hasattr(self, "estimators_")
 
     def __sklearn_tags__(self) -> Tags:
@@ -479,14 +480,14 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
 
 def _switching(switcher: OnlineClassifier) -> np.ndarray:
-    """Return codelengths under the switching mixture, or of a single readout."""
+    """Return codelengths under a switcher's mixture, or those of a single readout."""
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_
 
 
 def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Store]:
-    """Return the folders to which the switcher of column j writes."""
+    """Return the parameters that set where the switcher of column j writes."""
     params, name = switcher.get_params(deep=False), f"output-{j}"
     folders = {}
     if "store" in params:

@@ -26,7 +26,7 @@ from sklearn_mdl.switcher._resolved import PROCESSES, store_of
 from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
 from sklearn_mdl.switcher._split_parts import Common, parts_of
 
-ENDS = (512, 2048, 2560)  # ends of windows of the trial; kernels are exact to row 2,048
+ENDS = (512, 2048, 2560)  # ends of windows; by default, kernels are exact to row 2,048
 FLOAT = 8
 
 
@@ -37,7 +37,7 @@ class PassForecast(NamedTuple):
     ----------
     n_rows, n_readouts : int
     n_devices : int
-        Number of processes, each with its own device.
+        Number of processes, each with its own device, or 1 if the pass is not split.
     n_parts : int
         Number of parts shared by the processes, or 1 if the pass is not split.
     cpu_seconds : float
@@ -46,8 +46,8 @@ class PassForecast(NamedTuple):
         Elapsed time if the parts are spread evenly over the devices and each part uses
         one thread.
     memory_bytes : int
-        Memory of readouts, losses and posterior. Libraries (about 400 MB) and
-        memory-mapped rows are not included.
+        Memory of readouts and, without a store or checkpoint, of rows, losses and
+        posterior. Libraries (about 400 MB) and memory-mapped rows are not included.
     disk_bytes : int
         Largest total size of the store, the checkpoint and the files of the parts.
     trial_rows : int
@@ -78,7 +78,7 @@ class PassForecast(NamedTuple):
 
 @dataclass
 class _Window:
-    """CPU seconds of each part and of mixing in one window of the trial."""
+    """Rows of one window of the trial, and CPU seconds of each part and of mixing."""
 
     parts: np.ndarray
     mixing: float = 0.0
@@ -161,7 +161,7 @@ class TimedParts:
     def seconds(self, n_rows: int) -> tuple[np.ndarray, float]:
         """Estimate the CPU seconds of each part and of mixing for ``n_rows`` rows.
 
-        A row after the last window is assumed to cost as much as a row in that window.
+        A row after the trial is assumed to cost as much as a row in the last window.
         """
         windows = [window for window in self.windows if window.n_rows]
         n_timed = sum(window.n_rows for window in windows)
@@ -172,7 +172,7 @@ class TimedParts:
 
 
 def trial_rows(n_rows: int) -> int:
-    """Return the number of rows in the trial."""
+    """Return how many of ``n_rows`` rows the trial uses."""
     return min(n_rows, ENDS[-1]) if n_rows > ENDS[-2] else -(-n_rows // 2)
 
 
@@ -225,7 +225,7 @@ def _bytes_of(
     parts: list[tuple[list[int], Threads]],
     common: Common,
 ) -> dict[str, int]:
-    """Return the bytes that a pass takes in memory and on disk."""
+    """Return the fields of a `PassForecast` that are in bytes."""
     n_rows, width, n_numbers = *X.shape, common.settings.outcome.n_numbers
     states = 0
     for _, threads in parts:

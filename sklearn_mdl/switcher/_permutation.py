@@ -20,7 +20,7 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switching import GroupedShare
 
-AT_ONCE = 2**26  # maximum number of scores in memory
+AT_ONCE = 2**26  # about how many scores are computed at a time
 
 
 class PermutationTest(NamedTuple):
@@ -34,8 +34,8 @@ class PermutationTest(NamedTuple):
         Codelengths of permuted labels, in nats.
     p_value : float
         ``(1 + k) / (1 + n_permutations)`` if ``k`` null codelengths are at most
-        ``codelength``. It estimates the probability of a code this short if features
-        and labels were independent.
+        ``codelength``. The p-value estimates the probability of a code this short if
+        features and labels were independent.
     """
 
     codelength: float
@@ -46,7 +46,7 @@ class PermutationTest(NamedTuple):
 def check_permutations(n_permutations: object) -> None:
     """Raise unless the number of permutations is a positive integer."""
     if not isinstance(n_permutations, Integral) or n_permutations < 1:
-        required, cure = "a positive integer", "pass 99 for p-values down to 0.01"
+        required, cure = "a positive integer", "pass n_permutations=99"
         raise invalid("n_permutations", required, n_permutations, cure)
 
 
@@ -56,7 +56,7 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     Raises
     ------
     ValueError
-        If there are none.
+        If there is no such readout.
     """
     kinds = KernelReadout, KernelReadoutRegressor
     lasting = [readout for readout in readouts if not readout.forgets]
@@ -81,13 +81,14 @@ def permutation_tests(
 ) -> list[PermutationTest]:
     """Test each run by coding its labels and permutations of these labels.
 
-    A single factorisation serves all runs and permutations. Whatever the prior of the
-    runs, a fixed share with rate ``1 / t`` mixes the readouts.
+    A single factorisation of a kernel serves several runs and permutations. Whatever
+    the prior of the runs, a fixed share with rate ``1 / t`` mixes the readouts.
 
     Parameters
     ----------
     runs : sequence of PrequentialRun
-        Runs over the same rows with the same kernels. All get the same permutations.
+        Runs over the same rows with the same kernels. All runs get the same
+        permutations.
     kernels : list of KernelReadout, or of KernelReadoutRegressor
     n_permutations : int
     seed : int

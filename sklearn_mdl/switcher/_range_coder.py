@@ -1,9 +1,9 @@
 """Entropy coder that converts labels to bits and back, given class probabilities.
 
 This is the range coder (Martin, 1979) of the library constriction, which rounds
-probabilities to multiples of ``2^-24``. Each of ``C`` classes gets one such unit, and
-the rest is divided in proportion to the probabilities. So a label of probability ``p``
-is coded with a probability of at least ``p (1 - C / 2^24)``, which is never zero.
+probabilities to multiples of ``2^-24``. Each of ``C`` classes gets at least ``2^-24``,
+and the rest is divided in proportion to the probabilities. So a label of probability
+``p`` is coded with a probability of at least ``p (1 - C / 2^24)``, and never with zero.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LabelDecoderStream:
     Parameters
     ----------
     payload : bytes
-        As returned by :class:`LabelEncoderStream`, in whole words.
+        Payload of a :class:`LabelEncoderStream`.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class LabelDecoderStream:
         self._decoder = self._stream.queue.RangeDecoder(words)
 
     def take(self, probabilities: np.ndarray) -> int:
-        """Return the next label, given the probabilities it was encoded with.
+        """Return the next label, given the probabilities (C,) used to encode it.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class LabelDecoderStream:
             raise _mismatch("one that matches no label") from error
 
     def finish(self) -> None:
-        """Raise ValueError if the payload holds further labels."""
+        """Raise ValueError if the payload clearly continues after the last label."""
         if not self._decoder.maybe_exhausted():
             raise _mismatch("one that continues after the last label")
 

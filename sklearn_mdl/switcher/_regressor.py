@@ -47,43 +47,45 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     ``reference_codelengths_``.
 
     Networks learn labels standardised by the mean and scale of all earlier full
-    minibatches. For kernels, both are refreshed at rows 8, 16, 32 and so on. Densities
-    are mapped back to the units of the labels, which adds the logarithm of the scale to
-    each loss. Until the first minibatch is full, networks predict a fixed Student-t
-    distribution with one degree of freedom.
+    minibatches. Kernels learn labels standardised by the mean and scale of all earlier
+    labels, updated at rows 8, 16, 32 and so on. Densities are mapped back to the units
+    of the labels, which adds the logarithm of the scale to each loss. Until the first
+    minibatch is full, networks predict a fixed Student-t distribution with one degree
+    of freedom.
 
     Parameters
     ----------
     readouts : list, readout, or the name of a list, default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
-        :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
-        objects. If None, networks and Gaussian processes are used. "nets" contains only
-        networks, which depend on the number of features. "closed-form" contains only
-        Gaussian processes and needs no seed. "drift" contains networks, Gaussian
+        :func:`~sklearn_mdl.readouts.regressor_grid`), ``KernelReadoutRegressor``,
+        ``DummyReadoutRegressor`` and ``ViewReadoutRegressor`` objects. If None,
+        networks and Gaussian processes are used. "nets" contains only networks, which
+        depend on the number of features. "closed-form" contains only Gaussian processes
+        and needs no seed. "drift" contains networks, Gaussian
         processes, Gaussian processes that forget old rows, and readouts that ignore
         features. "stream", for long streams, contains networks that learn every row
         once, and readouts that ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts (uniform if None).
+        Prior weights of the readouts, as in ``MDLReadoutSwitcher``.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine the densities of kinds of readouts in addition to switching, as
-        in ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
+        in ``MDLReadoutSwitcher``. Kernels that differ only in noise are of one kind.
     race : "auto", None or Race, default="auto"
         Rule that retires readouts that are far behind
         (:class:`~sklearn_mdl.switching.Race`). The rule is applied each time the number
-        of examples doubles. Retired readouts are no longer trained. Instead, they are
-        assumed to predict like the mixture of the others. "auto" is `Race()` if
-        `readouts` is None or a name, but None if `readouts` is a list, as in the paper.
-        "auto" is also None for "drift" and "stream", where a readout that loses now may
-        win later.
+        of examples doubles, from about 1,024 examples on. Retired readouts are no
+        longer trained. Instead, they are assumed to predict like the mixture of the
+        readouts that still run. "auto" is `Race()` for built-in lists and None for your
+        own lists, as in the paper. "auto" is also None for "drift" and "stream", where
+        a readout that loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
         stream from the first size to the second, so readouts begin to learn after fewer
-        labels. "auto" is 8 for "stream", ``(8, 32)`` for other names and None, and 32
-        for a list.
+        labels. "auto" is 8 for "stream", ``(8, 32)`` for other built-in lists, and 32
+        for your own lists.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
@@ -102,17 +104,17 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace: the loss and posterior probability of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
-        use memory-mapped files if the ``N x K`` numbers do not fit into memory. Each
-        stream gets its own folder there, whose path is ``store_``. You can open its
-        ``losses.npy`` with :func:`~sklearn_mdl.switcher.load_losses`, even during the
-        run. A pair such as ``("memory", "mixtures")`` also keeps the labels and the
+        use memory-mapped files if these ``2 x N x K`` numbers do not fit into memory.
+        Each stream gets its own folder there, whose path is ``store_``. You can open
+        its ``losses.npy`` with :func:`~sklearn_mdl.switcher.load_losses`, even during
+        the run. A pair such as ``("memory", "mixtures")`` also keeps the labels and the
         predictions of each kind of readout for :meth:`repool`.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` resumes, as in
         ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
-        How to evaluate readouts in parallel. Results do not depend on it. An int is a
-        number of threads. "processes" evaluates the readouts in parts, each in a
+        How to evaluate readouts in parallel. Results do not depend on `n_jobs`. An int
+        is a number of threads. "processes" evaluates the readouts in parts, each in a
         process with its own device. There are as many processes as the active joblib
         backend has jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster
         (see :doc:`/machines`). The fitted estimator then predicts on the CPU.
@@ -121,9 +123,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     random_state : int, RandomState instance or None, default=None
         Seed of the initial weights, the replay streams and the permutation of rows.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Location and scale of the fixed Student-t, in the units of the labels. Choose
-        both without looking at the labels to be coded. They affect all encoders and the
-        reference equally, and override the values of the readouts.
+        Location and scale of the fixed Student-t distribution, in the units of the
+        labels. Choose both without looking at the labels to be coded. They affect all
+        encoders and the reference equally, and override the values of the readouts.
 
     Attributes
     ----------
@@ -159,7 +161,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Number of examples after which each readout retired, or -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights used by the mixture (uniform if None).
+        Prior weights of the mixture, not normalised (uniform if None).
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     diverged_readouts_ : list of str
@@ -228,8 +230,8 @@ def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the built-in list with this name; raise if there is none."""
     if name not in {*NAMES, None}:
         raise ValueError(
-            "readouts must be a list, None, 'closed-form', 'nets', 'drift' or 'stream',"
-            f" got {name!r}; pass for example readouts='closed-form'"
+            "A list in a view must be None, 'closed-form', 'nets', 'drift' or 'stream',"
+            f" got {name!r}; pass for example ViewReadoutRegressor('nets', columns)"
         )
     return named_regressors(name, n_features)
 

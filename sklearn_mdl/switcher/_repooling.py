@@ -24,11 +24,12 @@ class PooledTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Codelength of all labels, in nats. The switching mixture and the pool are mixed
-        by a fixed share with rate ``1 / t``.
+        Codelength of all labels, in nats. A fixed share with rate ``1 / t`` mixes the
+        switching mixture and the pool.
     codelengths, switching_codelengths, pool_codelengths : ndarray of shape (N,)
-        Codelength of every example, in nats, under the code that mixes both, under the
-        switching mixture and under the pool.
+        Codelength of every example, in nats, under this fixed share, under the
+        switching mixture and under the pool. A pool that predicts NaN is given the
+        codelength of the switching mixture.
     pool_weights : ndarray of shape (N, G)
         Weights of the kinds before each label (zero once a kind has retired).
     pool_posterior : ndarray of shape (N, 2)
@@ -101,7 +102,7 @@ class KindMixtures(NamedTuple):
 
 
 def stored_mixtures(path: Path, about: Json, n_rows: int) -> KindMixtures | None:
-    """Return the predictions of each kind stored next to losses, or None."""
+    """Return the predictions of each kind stored next to losses, or None if missing."""
     if "pool_kinds" not in about:
         return None
     # Predictions are written before losses, so no row is missing.

@@ -34,7 +34,7 @@ PROCESSES = "processes"
 MIXTURES: Literal["mixtures"] = "mixtures"
 BATCH_SIZE = 32
 FIRST_BATCH_SIZE = 8  # for built-in lists; chosen in benchmarks
-# Pool of a built-in list with readouts that forget; chosen in benchmarks.
+# Settings of the pool for built-in lists with readouts that forget, from benchmarks.
 FORGETTING: dict[str, Any] = {
     "prior_precision": 30.0,
     "half_life": 100.0,
@@ -73,7 +73,7 @@ class ResolvedSettings(NamedTuple):
     in_processes : bool
         True if readouts are evaluated in separate processes.
     folder : Path or None
-        Folder of the trace, or None if the trace is in memory.
+        Folder that contains the folders of traces, or None if traces are in memory.
     keeps_mixtures : bool
         True if the predictions of each kind are kept.
     """
@@ -165,10 +165,10 @@ def resolved(
 def batch_sizes(
     batch_size: BatchSize, is_by_name: bool, learns_once: bool = False
 ) -> tuple[int, int]:
-    """Return the number of rows in the first and the last minibatches."""
+    """Return the numbers of rows in the first and in the largest minibatches."""
     if isinstance(batch_size, str):  # "auto" is the only valid string
         first = FIRST_BATCH_SIZE if is_by_name else BATCH_SIZE
-        # Without replay, many small steps follow changes faster than few large ones.
+        # Without replay, small minibatches follow changes faster.
         return first, first if learns_once else BATCH_SIZE
     sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
     whole = len(sizes) == 2 and all(isinstance(size, Integral) for size in sizes)
@@ -181,7 +181,7 @@ def batch_sizes(
 
 
 def store_of(store: Store) -> tuple[StorePath, bool]:
-    """Return where a trace is kept, and True if it includes predictions of kinds."""
+    """Return the place of a trace, and True if it includes predictions of kinds."""
     if not isinstance(store, tuple):
         return store, False
     is_pair = len(store) == 2 and store[1] == MIXTURES
@@ -203,7 +203,10 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Return prior weights, or None if uniform; by default, views weigh the same."""
+    """Return prior weights, or None if uniform.
+
+    Unless an array is given, all views weigh the same.
+    """
     if given is not None and not isinstance(given, str):
         array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
         if array.shape != shape:

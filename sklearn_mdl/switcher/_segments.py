@@ -47,10 +47,10 @@ class StreamSegments:
         since the costs of successive rows are dependent. NaN for segments of one row.
     reference_codelengths : ndarray of shape (n_segments,)
         Cost under the code without features (``reference_codelengths_`` of the
-        switcher). This code, too, learns from the earlier segments.
+        switcher). This code also learns from earlier segments.
     restarted_codelengths : ndarray of shape (n_segments,)
-        Cost if the readouts restart at the beginning of the segment, or NaN without
-        ``restart``.
+        Cost of a segment for a copy of the switcher that is fitted to this segment
+        only, or NaN with ``restart=False``.
     """
 
     starts: NDArray[np.intp]
@@ -65,8 +65,9 @@ class StreamSegments:
     def adaptation(self) -> Floats:
         """Nats lost because of earlier segments (negative where they helped).
 
-        This is ``codelengths - restarted_codelengths``. If both are high, the segment
-        is hard. If only ``codelengths`` is high, the readouts were slow to adapt.
+        This is ``codelengths - restarted_codelengths``. If both codelengths are high,
+        the segment is hard. If only ``codelengths`` is high, the readouts were slow to
+        adapt.
         """
         return self.codelengths - self.restarted_codelengths
 
@@ -81,7 +82,7 @@ class StreamSegments:
 def codelengths_of_labels(
     labels: NDArray[np.intp], n_classes: int, escape: EscapeCode | None = None
 ) -> Floats:
-    """Return the cost of every label given only the earlier labels, in nats."""
+    """Return the cost (n,) of every label given only the earlier labels, in nats."""
     if escape is not None:
         losses = blind_codelengths(labels, escape.n_named)
     else:
@@ -102,7 +103,7 @@ def segment_ends(
     n_rows : int
         Number of rows in the stream.
     changes : ndarray
-        Rows at which the most probable readout changes.
+        First rows of the blocks of the most probable sequence of readouts.
     times : array-like of shape (n_rows,) or None
         Timestamps, if `ends` are given as times.
 
@@ -132,7 +133,7 @@ def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
     stamps = np.asarray(times)
     if stamps.shape != (n_rows,) or (stamps[1:] < stamps[:-1]).any():
         required = f"{n_rows} sorted numbers, one for each example seen"
-        raise invalid("times", required, stamps, "sort rows by np.argsort(times)")
+        raise invalid("times", required, stamps, "sort X and y by np.argsort(times)")
     return stamps
 
 

@@ -3,8 +3,8 @@
 Such a pass consists of rounds. In a round, every part evaluates its readouts on the
 same rows and writes their losses and predictions to a file. The run then codes these
 losses as if its own threads had computed them. Readouts that lose a race retire before
-the next round. So a round ends where a race compares readouts, or before its files
-become too large. The results are the same as in a single process.
+the next round. So a round ends at the latest where a race compares readouts, or before
+its files become too large. The results are the same as in a single process.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class JoinedFile(Checkpoint):
     folder : Path
     about : mapping
     own : Checkpoint
-        Checkpoint of the pass, written when the pass ends. If no round has finished
-        since then, the pass resumes from this checkpoint.
+        Checkpoint of the pass, written when the pass ends. If no round has been saved,
+        the pass resumes from this checkpoint.
     """
 
     def __init__(self, folder: Path, about: Json, own: Checkpoint) -> None:
@@ -113,7 +113,7 @@ class JoinedFile(Checkpoint):
         write_archive(self.file, "checkpoint", arrays, about)
 
     def end(self, run: PrequentialRun) -> None:
-        """Write the checkpoint of a finished pass."""
+        """Write the checkpoint of the pass."""
         self._own.end(run)
 
 
@@ -134,7 +134,7 @@ class Processes:
         self.common = common
         self.folder = Path(common.folder)
         self.parts: list[list[int]] = []
-        self.seconds: dict[int, float] = {}  # of each part, by its first readout
+        self.seconds: dict[int, float] = {}  # last round of each part, by first readout
         self._devices = devices
 
     def arithmetic(self) -> AbstractContextManager[None]:
@@ -142,7 +142,7 @@ class Processes:
         return fixed_arithmetic()
 
     def begin(self, labels: np.ndarray) -> None:
-        """Check the workers, split the readouts, and write rows and labels."""
+        """Check the workers, split the readouts, and write rows, labels and states."""
         common, run = self.common, self.run
         n_rows, path = len(run.samples), self.folder / PLAN
         plan: Json = {"token": secrets.token_hex(16), "parts": []}
@@ -201,9 +201,9 @@ class Processes:
         return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
-        """Return the maximum size of the folder, in bytes.
+        """Return the maximum size of the folder for ``n_rows`` rows, in bytes.
 
-        When a file is written, its previous version still exists.
+        While a file is written, its previous version still exists.
         """
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
@@ -286,7 +286,7 @@ class Processes:
 
 
 def check_split(run: PrequentialRun) -> None:
-    """Check that the states of all readouts can be written to a file.
+    """Check that the states of all readouts can be written to files.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class Common(NamedTuple):
     folder : str
         Folder with the rows, the labels and the files of the parts.
     about : dict
-        Description of everything on which the results depend.
+        Description that identifies the pass, as in the checkpoint if there is one.
     precision : str
     schedule : Schedule
         Step at which each label becomes known.
@@ -101,7 +101,7 @@ class Common(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Report on an evaluated part: its columns, CPU seconds and warnings."""
+    """Report on an evaluated part: columns, CPU seconds and messages of warnings."""
 
     columns: list[int]
     seconds: float
@@ -130,8 +130,8 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
     """Split the readouts into parts, and return the columns of each part.
 
     Readouts that share computations stay together. At first, each architecture is one
-    part. While there are fewer parts than jobs, the largest part is halved. After that,
-    parts that do not fit into the `memory` of a device are halved.
+    part. While there are fewer parts than jobs, the largest part that can be divided is
+    halved. After that, parts that do not fit into the `memory` of a device are halved.
     """
     readouts, seed = common.readouts, common.settings.seed
     sharing = grouped((shared_work(r, seed), k) for k, r in enumerate(readouts))
@@ -156,7 +156,7 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
 
 
 def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
-    """Return the approximate size of the states of a part, in bytes."""
+    """Return the approximate size of the networks of a part, in bytes."""
     settings = common.settings
     width, n_outputs = settings.n_features, settings.outcome.n_numbers
     return sum(

@@ -55,9 +55,10 @@ class StoredLosses:
     ValueError
         If ``losses`` is not a floating-point array with two dimensions and at least one
         column. Also if there are not K names or weights, if weights are not finite and
-        non-negative with a positive sum, or if ``n_classes`` is not a positive integer.
+        non-negative with a positive sum, if ``n_classes`` is not a positive integer, or
+        if ``known`` is not non-decreasing integers with ``0 <= known[t] <= t``.
     TypeError
-        If a name is not a string.
+        If a name is not a string, or ``switching`` is not a SwitchingPrior.
 
     See Also
     --------
@@ -165,11 +166,11 @@ class StoredLosses:
     def readout_codelengths(self) -> np.ndarray:
         """Codelength of every readout, (K,), in nats.
 
-        Where a readout has retired (NaN losses), it costs as much as the mixture of the
-        other readouts, under the prior of the run (the default prior if unknown).
+        Once retired (NaN losses), a readout costs as much as the mixture of the
+        remaining readouts under the prior of the run (the default prior if unknown).
         """
         mixed = None
-        if np.isnan(self.losses[-1:]).any():  # a readout awake at the end never retired
+        if np.isnan(self.losses[-1:]).any():  # some readout has retired
             mixed = self.remix(self.switching, max_rows=0).codelengths
         return self.totals(mixed)
 
@@ -238,7 +239,7 @@ class StoredLosses:
         Yields
         ------
         block : ndarray of shape (n, K)
-            The next ``n_rows`` rows, or fewer at the end. It is a view if possible.
+            The next ``n_rows`` rows, or fewer at the end, as a view of ``losses``.
 
         Raises
         ------
@@ -271,8 +272,10 @@ class StoredLosses:
         Raises
         ------
         ValueError
-            If there are no mixtures, or if `kinds` contains fewer than two names or an
-            unknown name.
+            If there are no mixtures, or if `kinds` contains fewer than two names, an
+            unknown name or a name twice.
+        TypeError
+            If `pooling` is not a LogLinearPool.
         """
         if self.mixtures is None:
             raise ValueError(
@@ -314,7 +317,7 @@ def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
 def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[str]:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"{field} must be a sequence of strings, got {names!r}; pass {field}=['a']"
+            f"{field} must be a sequence of strings, got {names!r}; pass ['a', 'b']"
         )
     if len(names) != n_readouts:
         required, cure = f"{n_readouts} names", f"pass {field}=[...], a name per column"

@@ -28,8 +28,8 @@ class ViewTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Codelength of all labels, in nats. It exceeds the shortest of
-        ``view_codelengths`` by at most ``log(n_views)``.
+        Codelength of all labels, in nats. This exceeds the shortest of
+        ``view_codelengths`` by at most ``log(n_views)`` nats.
     codelengths : ndarray of shape (N,)
         Codelength of every example, in nats.
     posterior : ndarray of shape (N, n_views)

@@ -1,12 +1,13 @@
 """Priors over expert sequences, and a forward pass for all of them.
 
 A switching prior is a distribution over sequences of experts, one expert per step,
-chosen before any label is seen. It is a hidden Markov model over pairs (row ``j``,
-expert ``k``). The Bayesian mixture, the elementwise mixture and fixed share have one
-row. Priors with more memory have several. At each step the expert is kept or redrawn
-from the prior weights ``w``, with probabilities that depend only on the row and the
-step. Let ``L_t(k)`` be the loss of expert ``k`` at step ``t`` in nats. The pass over
-the steps ``t = 1, 2, ...`` computes
+chosen before any label is seen. A prior is a hidden Markov model over pairs (row ``j``,
+expert ``k``), or a mixture of such models. The Bayesian mixture, the elementwise
+mixture and fixed share have one row. Priors with more memory have several rows. At each
+step after the first, the expert is kept or redrawn from the prior weights ``w``. The
+probability of a redraw depends only on the row and the step. Let ``L_t(k)`` be the loss
+of expert ``k`` at step ``t`` in nats. The pass over the steps ``t = 1, 2, ...``
+computes
 
     s_1(j,k) = rows(j) w(k)
     q_t(k)   = sum_j s_t(j, k)                     p(expert k at t | labels before t)

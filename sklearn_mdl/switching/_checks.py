@@ -1,4 +1,4 @@
-"""Checks of single parameters, and the error for values out of range."""
+"""Checks of single parameters, and the error for invalid values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numbers import Integral, Real
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
-    """Return the error for an argument that is out of range."""
+    """Return the error for an invalid argument."""
     return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}.")
 
 

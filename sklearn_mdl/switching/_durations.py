@@ -16,11 +16,11 @@ class SwitchDistribution(MarkovPrior):
     """The switch distribution, under which the number of switches is finite.
 
     A stream has ``b`` blocks with probability ``theta^(b-1) (1 - theta)``. After a
-    switch that follows ``t'`` outcomes, the next one follows ``t > t'`` outcomes with
-    probability ``(t' + 1) / (t (t + 1))``. Every block draws its expert from the prior
-    weights. The hidden Markov model has two rows: one for blocks that will end and one
-    for the last block. A block that will end does so on entering step ``t`` with
-    probability ``1 / t``.
+    switch that follows ``t'`` outcomes, the next switch follows ``t > t'`` outcomes
+    with probability ``(t' + 1) / (t (t + 1))``. Every block draws its expert from the
+    prior weights. The hidden Markov model has two rows: one for blocks that will end
+    and one for the last block. A block that will end does so on entering step ``t``
+    with probability ``1 / t``.
 
     The cost of a sequence stays bounded after its last switch. If the last block begins
     after ``t`` outcomes, the bound depends on ``t`` and on the experts, but not on the
@@ -63,7 +63,7 @@ class SwitchDistribution(MarkovPrior):
         """
         if not is_number_in(self.theta, 0, 1) or self.theta in (0, 1):
             required = "a number between 0 and 1, both excluded"
-            cure = "pass BayesMixture() for 0, or FixedShare(m=2) for 1"
+            cure = "pass BayesMixture() for 0, FixedShare(m=2) for 1, or theta=0.5"
             raise invalid("theta", required, self.theta, cure)
 
     def rows(self) -> Floats:
@@ -82,7 +82,7 @@ class RunLength(MarkovPrior):
 
     Blocks are independent, and each draws its expert from the prior weights. The exact
     model has a row for each length of the current block, so step ``t`` takes O(K t)
-    time. The mixture form takes O(n_rates K) time per step. It approximates
+    time. The mixture form takes O(n_rates K) time per step, and approximates
     ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric
     distributions with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional
     to ``a``. Every block draws a rate. The mixture is itself a valid prior. For lengths
@@ -162,7 +162,7 @@ class RunLength(MarkovPrior):
         return weights
 
     def transition(self, t: int) -> Transition:
-        """Redraw at the rate of the block or, in the exact model, by its length."""
+        """Redraw at the rate of the block, or at ``1 / (length + 1)`` if exact."""
         if self.n_rates is None:
             return Transition(draw=1.0 / np.arange(2.0, t + 1), ageing=True)
         return Transition(draw=self._rates(self.n_rates), enter=self.rows())

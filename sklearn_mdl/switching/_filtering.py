@@ -3,10 +3,10 @@
 States are probabilities, not logs. So a step takes only one product, one sum and one
 division, which is several times faster than adding in log space. No weight that matters
 underflows: the likelihoods of a step are divided by the largest one, and sharing raises
-every weight again. Without sharing, a weight can only fall and would never recover from
-zero. So priors that never share use cumulative sums of logs. Priors that share only at
-some steps use logs while a weight is too small. If the rows of a state count draws,
-each row is normalised separately.
+every weight again. Without sharing, a weight that has underflowed to zero would stay
+zero. So priors that never share use cumulative sums of logs. Other priors use logs only
+while a weight is too small. If the rows of a state count draws, each row is normalised
+separately.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from sklearn_mdl.switching._scores import (
     softmax,
 )
 
-# If the probability of a label is below `TINY`, its step is recomputed in log space. So
-# a weight of at least `LOW` times the prior weight keeps all its digits.
+# Likelihoods of a step are relative to the largest one. If their weighted mean is at
+# most `TINY`, the step is recomputed in log space. So a weight of at least `LOW` times
+# the prior weight keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
 
@@ -68,7 +69,7 @@ class Coding(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """Weights (m, K) before some rows, and codelengths (n,) of all rows, in nats."""
+    """Weights (m, K), and codelengths (n,) in nats, from a filter's ``follow``."""
 
     weights: Floats
     codelengths: Floats
@@ -101,7 +102,7 @@ class MarkovFilter:
 
     @property
     def is_simple(self) -> bool:
-        """True for a state with one row and no weight that is too small."""
+        """True if :func:`kept_shares` applies and no weight is too small."""
         return self._kept is not None and self.scores is None
 
     def rates(self, n_steps: int) -> Floats | None:
@@ -131,15 +132,15 @@ class MarkovFilter:
         return weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
-        """Process losses (n, K), and return the weights before some rows.
+        """Process losses (n, K), and return weights predicted from some rows.
 
         Parameters
         ----------
         losses : ndarray of shape (n, K)
         places : ndarray of shape (m,)
-            Rows before which weights are returned, in order, each from 0 to n.
+            Sorted positions from 0 to n. Weights are given the losses before each.
         n_ahead : ndarray of shape (m,)
-            Number of further steps, without labels, after each of these rows.
+            Number of steps by which each weight is advanced without labels.
 
         Returns
         -------
@@ -208,7 +209,10 @@ class MarkovFilter:
         self.state, self.t = state, t
 
     def _step(self, row: Coding) -> Floats:
-        """Process one row, in log space if a weight is or would become too small."""
+        """Process one row, and return the log state conditioned on its label.
+
+        The row is processed in log space if a weight is or would become too small.
+        """
         row.posterior[0] = self.weights
         if self.scores is None:
             before = self.state
@@ -237,12 +241,12 @@ class CountingFilter(MarkovFilter):
     """State of a prior whose rows count draws. Rows are normalised separately.
 
     Counts never decrease, and the rate of later draws depends on the count. So a count
-    that is very improbable now may become the most probable one later.
+    that is very improbable now may become the most probable count later.
 
     Attributes
     ----------
     state : ndarray of shape (n_rows, K)
-        p(expert | row), each row summing to one.
+        p(expert | row). Each row sums to one, or to zero if it is impossible.
     scales : ndarray of shape (n_rows,)
         log p(row).
     """
@@ -305,9 +309,9 @@ class CountingFilter(MarkovFilter):
 class CumulativeFilter:
     """State of a prior that never shares: log weights, never renormalised.
 
-    The smallest loss of each row is summed separately, so the sums of good experts stay
-    small and keep their digits. Nothing is subtracted at the end of a block. So the
-    same numbers are added in the same order however the stream is split.
+    The smallest loss of each row is subtracted from the row, so the sums of good
+    experts stay small and keep their digits. Sums continue from block to block. So
+    the same numbers are added in the same order however the stream is split.
     """
 
     def __init__(self, w: Floats) -> None:
@@ -325,11 +329,11 @@ class CumulativeFilter:
         return self.scores - log_sums(self.scores[:, np.newaxis])
 
     def ahead(self, n_steps: int) -> Floats:
-        """Return the weights of the next step: without labels they do not change."""
+        """Return the weights of the next step, which only labels can change."""
         return self.weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
-        """Process losses (n, K), and return the weights before some rows."""
+        """Process losses (n, K), and return weights predicted from some rows."""
         before, codelengths = _weights_around(self, losses)
         return Followed(before[places], codelengths)
 
@@ -366,7 +370,7 @@ class CumulativeFilter:
 class MixtureFilter:
     """State of a mixture of priors: the states of its parts, and the odds of the parts.
 
-    The odds follow from a Bayesian mixture over the codelengths of the parts. They are
+    The odds follow from a Bayesian mixture over the codelengths of the parts. Odds are
     stored separately from the states, so a part that is thousands of nats behind does
     not underflow and can recover.
     """
@@ -396,7 +400,7 @@ class MixtureFilter:
         return weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
-        """Process losses (n, K), and return the weights before some rows."""
+        """Process losses (n, K), and return weights predicted from some rows."""
         parts = [part.follow(losses, places, n_ahead) for part in self.filters]
         costs = np.stack([part.codelengths for part in parts], axis=1)
         before, codelengths = _weights_around(self.odds, costs)
@@ -458,7 +462,7 @@ class MixtureFilter:
 def _weights_around(
     stream: MarkovFilter | CumulativeFilter, losses: Floats
 ) -> tuple[Floats, Floats]:
-    """Process losses (n, K), and return all weights (n + 1, K) and codelengths."""
+    """Process losses (n, K), and return weights (n + 1, K) and codelengths (n,)."""
     codelengths = np.empty(len(losses))
     weights = np.empty((len(losses) + 1, losses.shape[1]))
     stream.advance(Coding(losses, codelengths, weights[:-1]))

@@ -59,7 +59,7 @@ class ForwardPass:
     """The forward pass over a stream that arrives in blocks.
 
     Codelengths and posteriors are bitwise identical however you split the stream into
-    blocks. You can pickle or copy a pass between blocks.
+    blocks. Between blocks, you can pickle a pass or copy it by ``copy.deepcopy``.
 
     Labels may be delayed. Step ``t`` is then coded with the posterior given the labels
     known at that step, advanced by the prior's transitions over the unlabelled steps.
@@ -67,13 +67,13 @@ class ForwardPass:
     Parameters
     ----------
     prior : SwitchingPrior, str or None
-        The switching prior, its name, or None for `LearnedShare`. It is copied, so
-        later changes to its parameters do not affect this pass.
+        The switching prior, its name, or None for `LearnedShare`. The pass copies the
+        prior, so later changes to the prior's parameters have no effect.
     n_experts : int
         Number of experts ``K``, at least 1.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given), non-negative with a
-        positive sum. They are normalised here. See `kind_weights` for another choice.
+        positive sum. They need not sum to one. See `kind_weights` for another choice.
 
     Attributes
     ----------
@@ -117,12 +117,12 @@ class ForwardPass:
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, given all labels so far.
+        """Probability (K,) of each expert at the next step, given the known labels.
 
-        An ndarray of shape (K,). It equals the first row of the posterior that the next
-        call of `extend` returns, since the transition into that step has already been
-        applied. Retired experts have probability zero. The probabilities of all other
-        experts sum to one.
+        The transition into that step has already been applied. So if no expert retires
+        and no pending label is revealed, the next call of `extend` returns these
+        probabilities as the first row of its posterior. Retired experts have
+        probability zero.
         """
         if len(self._pending):
             return self._awake(self._filter.ahead(len(self._pending)), self._asleep)
@@ -216,9 +216,9 @@ class ForwardPass:
         ------
         ValueError
             If the shape of `losses` is not (n, K), or if it contains minus infinity, a
-            number for a retired expert, or a step with only NaN. Also if the stream
-            becomes longer than the prior allows. The pass then keeps the state it had
-            before the call.
+            number for a retired expert, or a step with only NaN. Also if no expert with
+            positive prior weight is left, or if the stream becomes longer than the
+            prior allows. The pass then keeps the state it had before the call.
 
         Notes
         -----
@@ -226,7 +226,7 @@ class ForwardPass:
         probability zero. Such a label is then ignored: the state is not conditioned on
         it.
 
-        Retired experts sleep, and all others are awake (Freund et al., 1997). A
+        Retired experts sleep, and all other experts are awake (Freund et al., 1997). A
         sleeping expert is treated as if it predicted like the mixture of the awake
         experts, so labels do not change its weight relative to the total.
         """
@@ -344,8 +344,8 @@ def forward(
 ) -> ForwardTrace:
     """Mix experts under a switching prior in one pass over their losses.
 
-    In addition to the losses and the result, the pass needs memory for the state of the
-    prior and a few tens of megabytes for temporary arrays.
+    Besides the losses and the result, the pass stores the state of the prior and some
+    temporary arrays of a few tens of megabytes.
 
     Parameters
     ----------
@@ -359,7 +359,7 @@ def forward(
         block.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given), non-negative with a
-        positive sum. They are normalised here. See `kind_weights` for another choice.
+        positive sum. They need not sum to one. See `kind_weights` for another choice.
     kinds : sequence of length K, optional
         The kind of each expert, such as the architecture of each readout. The
         posterior then has one column per kind, in order of first appearance.
@@ -374,8 +374,7 @@ def forward(
     Returns
     -------
     trace : ForwardTrace
-        Codelength and codelengths in nats, and the posterior over experts before each
-        label.
+        Codelengths in nats, and the posterior over experts (or kinds) before labels.
 
     Raises
     ------
@@ -387,7 +386,7 @@ def forward(
 
     See Also
     --------
-    ForwardPass : The same for a stream that arrives in blocks.
+    ForwardPass : The same pass over a stream that arrives in blocks.
 
     References
     ----------

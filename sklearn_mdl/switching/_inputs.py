@@ -13,8 +13,8 @@ from sklearn_mdl.switching._checks import check_integer, invalid
 Floats = NDArray[np.float64]
 Losses = NDArray[np.floating]
 
-# How many numbers a block holds. Its float64 copy and temporary arrays should fit in
-# the cache.
+# Maximum number of losses in a block. A float64 copy of a block and temporary arrays
+# should fit in the cache.
 _BLOCK = 2**19
 WRONG = "find the wrong rows by np.argwhere(~(losses > -np.inf))"
 
@@ -62,7 +62,7 @@ def cut(array: NDArray[np.generic]) -> Iterator[slice]:
 
 
 def loss_array(losses: ArrayLike) -> Losses:
-    """Return losses as an array (N, K) that can be read twice, without checks."""
+    """Return losses as an array (N, K) with unchecked values; reject iterators."""
     if isinstance(losses, Iterator):
         raise TypeError(
             "`losses` must be an array that can be read more than once, got an "
@@ -74,7 +74,7 @@ def loss_array(losses: ArrayLike) -> Losses:
 def checked_losses(
     losses: ArrayLike, n_experts: int, asleep: NDArray[np.bool_] | None = None
 ) -> Losses:
-    """Return losses as a floating array (n, K) without minus infinity.
+    """Return losses as a floating array (n, K); raise for minus infinity.
 
     NaN raises an error unless a mask (K,) of the sleeping experts is given. With a
     mask, NaN means that an expert has retired, so its later losses must be NaN too.
@@ -82,8 +82,7 @@ def checked_losses(
     array = np.asarray(_as_table(losses, n_experts))
     if not np.issubdtype(array.dtype, np.floating):
         array = array.astype(np.float64)
-    # The minimum is NaN if any loss is NaN. This check takes one pass and no large
-    # mask.
+    # The minimum is NaN if any loss is NaN, so this needs one pass and no large mask.
     lowest = array.min(initial=math.inf)
     if asleep is not None and (asleep.any() or math.isnan(lowest)):
         lowest = np.fmin.reduce(array, axis=None, initial=math.inf)
@@ -146,7 +145,7 @@ def kind_weights(kinds: Sequence[Hashable]) -> Floats:
 def group_columns(
     kinds: Sequence[Hashable],
 ) -> tuple[tuple[Hashable, ...], NDArray[np.intp]]:
-    """Return the kinds in order of first appearance, and the kind of each expert."""
+    """Return the distinct kinds in order of appearance, and an index (K,) into them."""
     names = tuple(dict.fromkeys(kinds))
     place = {name: i for i, name in enumerate(names)}
     return names, np.array([place[kind] for kind in kinds], dtype=np.intp)

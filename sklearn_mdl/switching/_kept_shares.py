@@ -13,7 +13,8 @@ class KeptShares:
     """Probabilities of keeping an expert over several steps, for one-row states.
 
     Steps without labels turn a weight ``s`` into ``w + kept (s - w)``, where ``kept``
-    is the product of ``1 - alpha_t`` over these steps.
+    is the product of ``1 - alpha_t`` over these steps, ``alpha_t`` is the probability
+    of a redraw, and ``w`` is the prior weight.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ class KeptShares:
         self._redrawn = np.zeros(2, dtype=np.intp)
 
     def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
-        """Return the probabilities for the ``n_steps`` steps after step ``first``."""
+        """Return the probability of no redraw in ``n_steps`` steps after ``first``."""
         start = np.asarray(first)
         stop = start + n_steps
         self._extend(int(stop.max(initial=0)) + 1)

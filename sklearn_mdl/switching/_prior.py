@@ -1,8 +1,8 @@
 """Base classes of switching priors: hidden Markov models over experts.
 
-A prior does not depend on losses. It is a parameter object with two small methods, so
-its parameters can be searched and cloned like the parameters of any estimator. At each
-step the expert is kept or redrawn from the prior weights. This needs no K x K matrix:
+A prior does not depend on losses. It is a parameter object, so its parameters can be
+searched and cloned like the parameters of any estimator. At each step after the first,
+the expert is kept or redrawn from the prior weights. This needs no K x K matrix:
 the probability of redrawn experts is summed and then redistributed in proportion to the
 weights.
 """
@@ -25,8 +25,8 @@ Steps = NDArray[np.intp]
 class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
     """Prior over expert sequences, before any label is seen.
 
-    To write your own, derive from `MarkovPrior`. As scikit-learn requires, the
-    constructor does not check parameters. `check_params` does so when the prior is
+    To write your own prior, derive from `MarkovPrior`. As scikit-learn requires, the
+    constructor does not check parameters. `check_params` checks them when the prior is
     used.
 
     References
@@ -37,7 +37,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
     """
 
     def check_params(self) -> None:
-        """Check the parameters (by default a prior has no parameters).
+        """Check the parameters (by default, nothing is checked).
 
         Raises
         ------
@@ -105,9 +105,8 @@ class MarkovPrior(SwitchingPrior):
     def shares(self) -> bool:
         """True if experts are ever redrawn, which lets weight flow between them.
 
-        Without sharing, a weight can only fall, and would never recover from an
-        underflow to zero. For such priors, the forward pass uses cumulative sums of
-        logs.
+        Without sharing, a weight that has underflowed to zero would stay zero. So if
+        False, the forward pass uses cumulative sums of logs.
         """
         return True
 
@@ -187,7 +186,7 @@ class MarkovPrior(SwitchingPrior):
 
 
 class Component(NamedTuple):
-    """A Markov prior in a mixture of several.
+    """A Markov prior in a mixture of Markov priors.
 
     Attributes
     ----------
@@ -218,15 +217,15 @@ class Transition(NamedTuple):
     draw : ndarray of shape (n_rows,)
         Probability, for each row, that the expert is redrawn from the prior weights.
     enter : ndarray of shape (n_new_rows,) or None
-        Probabilities of the rows that a redrawn expert enters, from any previous
-        row. By default it enters the first row. If None, it enters the next row, which
-        adds a row to the state.
+        Probabilities of the rows that a redrawn expert enters, whatever its previous
+        row. By default, a redrawn expert enters the first row. If None, it enters the
+        row after its previous row, which adds a row to the state.
     ageing : bool
-        If True, a kept expert enters the next row, which adds a row to the state.
-        Otherwise it stays in its row.
+        If True, a kept expert enters the row after its previous row, which adds a row
+        to the state. Otherwise the expert stays in its row.
     others : bool
-        If True, the new expert is one of the other experts, chosen in proportion to
-        their prior weights. Only for states with one row.
+        If True, a redraw never returns the previous expert. The other experts are drawn
+        in proportion to their prior weights. Only for states with one row.
 
     Examples
     --------
@@ -339,8 +338,8 @@ def apply_adjoint(values: Floats, w: Floats, transition: Transition) -> Floats:
 def sums_of_others(values: Floats) -> Floats:
     """Return, for each entry of a vector, the sum of all the others.
 
-    If an entry is almost the whole total, subtracting it from the total would lose all
-    digits of the other entries.
+    Entries are not subtracted from the total, since this would lose all digits of the
+    other entries if one entry is almost the whole total.
     """
     sums = np.zeros_like(values)
     np.add.accumulate(values[:-1], out=sums[1:])

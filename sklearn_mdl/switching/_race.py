@@ -19,25 +19,27 @@ Floats = NDArray[np.float64]
 class Race(BaseEstimator):
     """Rule that retires experts far behind, whenever the number of examples doubles.
 
-    After `min_samples` examples, and whenever their number has doubled, losses over the
-    last half of the examples are compared. An expert stays if its loss exceeds the
-    lowest loss by at most `slack` nats plus a share of a reference. The reference is
-    the lowest loss or, if that is less, what it saves over a uniform code. The share is
-    ``tolerance * sqrt(min_samples / n)`` after ``n`` examples. The share decreases
-    because noise decreases, too. A learning curve that is even further behind rarely
-    catches up.
+    Losses over the last half of the examples are compared after about `min_samples`
+    examples, and whenever the number of examples has doubled since then. An expert
+    stays if its loss exceeds the lowest loss by at most `slack` nats plus a share of a
+    reference. The reference is the lowest loss or, if that is less, what the lowest
+    loss saves over a uniform code. The share is ``tolerance * sqrt(min_samples / n)``
+    after ``n`` examples. The share decreases because noise decreases, too. An expert
+    that is further behind rarely catches up.
 
     With a pool, the best expert of a kind also stays if dropping the kind would
     lengthen the pool's code of all labels so far by more than `pool_slack` nats. After
-    ``4 * min_samples`` labels, this limit grows in proportion to their number. The
-    change of the code is estimated to second order, with the other weights adapted.
+    ``4 * min_samples`` labels, this limit grows in proportion to the number of labels.
+    The change of the code is estimated to second order, with the weights of the
+    remaining kinds adapted.
 
     After ``2 * min_samples`` examples, a closed-form expert of a pool, such as a
-    kernel, stays only if its kind is needed or if its loss is the lowest. Unlike
-    networks, such experts rarely catch up late.
+    kernel, stays only if its loss is the lowest of all or the lowest of a kind that the
+    pool needs. Unlike networks, closed-form experts rarely catch up late. However, at
+    least `min_readouts` experts always stay.
 
-    All other experts retire: they are no longer evaluated or trained. Each of them is
-    then treated as if it predicted like the mixture of the experts that still run
+    The remaining experts retire: they are no longer evaluated or trained. A retired
+    expert is treated as if it predicted like the mixture of the experts that still run
     (Freund et al., 1997). A decoder retires the same experts, since the rule uses only
     past losses.
 
@@ -52,8 +54,8 @@ class Race(BaseEstimator):
     min_readouts : int, default=4
         Smallest number of experts that stay.
     min_samples : int, default=1024
-        Number of examples before which no expert retires. With fewer labels it is
-        unclear which kinds a pool needs.
+        Number of examples before which no expert retires. With fewer labels, it would
+        be unclear which kinds a pool needs.
     pool_slack : float, default=0.5
         If a kind saves the pool more than this many nats, its best expert stays. The
         limit is constant for ``4 * min_samples`` examples and then grows.
@@ -101,7 +103,11 @@ class Race(BaseEstimator):
             )
 
     def next_count(self, n_steps: int, batch_size: int) -> int:
-        """Return the number of examples after which experts may retire next."""
+        """Return the number of examples after which experts may retire next.
+
+        This is the first of ``batch_size * 2^j`` that is at least `min_samples` and
+        more than ``n_steps``.
+        """
         count = batch_size
         while count < self.min_samples or count <= n_steps:
             count *= 2
@@ -136,7 +142,7 @@ class Race(BaseEstimator):
         losses : ndarray of shape (K,)
             Sums over the last half, in nats (infinite for experts that do not run).
         kinds : sequence of ndarray of int
-            Experts of each kind that the pool needs.
+            For each kind that the pool needs, the columns of its experts.
         unit : float or None
             The reference, in nats (the lowest loss if None).
         n_samples : int or None

@@ -1,4 +1,4 @@
-"""Sequences of experts: the most probable one, the best one, and their costs.
+"""The most probable sequence of experts, the best sequence, and costs of sequences.
 
 A mixture never costs more than a single sequence plus the cost of naming the sequence:
 
@@ -96,8 +96,8 @@ def best_sequence(
     -----
     If the prior's states have ``n_rows`` rows (see `MarkovPrior`), the Viterbi
     algorithm takes O(n_rows K) operations per step, since the weights from which a new
-    expert is drawn do not depend on the previous one. In addition to the losses, it
-    needs O(n_rows (N + K)) memory.
+    expert is drawn do not depend on the previous expert. In addition to the losses, the
+    algorithm needs O(n_rows (N + K)) memory.
 
     References
     ----------
@@ -140,7 +140,7 @@ def best_segments(
         infinity is allowed. NaN means that an expert has retired, and no sequence uses
         it from then on. The array may be memory-mapped.
     n_blocks : int
-        Largest number of blocks, each with one expert (at least 1).
+        Maximum number of blocks, at least 1. A block is a run of one expert.
     prior : SwitchingPrior, str or None
         The switching prior of `prior_cost`, its name, or None for `LearnedShare`.
     weights : array-like of shape (K,), optional
@@ -237,13 +237,13 @@ def sequence_cost(
     components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
         wrong = int(xi.min() if xi.min() < 0 else xi.max())
-        cure = "pass experts - 1 if they count from 1"
+        cure = "pass experts - 1 if experts count from 1"
         raise invalid("experts", f"between 0 and {n_experts - 1}", wrong, cure)
     return _path_cost(components, xi.astype(np.intp))
 
 
 def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
-    """Return losses (N, K), infinite for retired experts to rule these out."""
+    """Return losses (N, K) with NaN replaced by infinity, which excludes experts."""
     array = loss_array(losses)
     if not np.isnan(array[-1:]).any():  # no expert has retired
         return array
@@ -265,8 +265,8 @@ def _path_cost(components: list[Component], experts: Steps) -> float:
     """Return the cost of a sequence of experts, in nats.
 
     The cost equals the codelength of labels that are possible only under this sequence.
-    Unused experts are merged into a single one with the sum of their weights, so the
-    time does not depend on their number.
+    Unused experts are merged into one expert with the sum of their weights, so the time
+    does not depend on the number of unused experts.
     """
     used, path = np.unique(experts, return_inverse=True)
     merged = [
@@ -286,12 +286,12 @@ def _path_cost(components: list[Component], experts: Steps) -> float:
 
 
 def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Steps:
-    """Return the experts of the best `n_blocks` blocks, by dynamic programming.
+    """Return the experts of the best path of at most `n_blocks` blocks.
 
-    Row ``m`` of `total` contains, for each expert, the lowest loss of paths with
-    ``m + 1`` blocks that end in this expert. Row ``m`` of `start` contains the first
-    step of the last block. The best path of each row is stored at every step, since a
-    new block can only follow one of these paths.
+    By dynamic programming, row ``m`` of `total` contains, for each expert, the lowest
+    loss of paths with ``m + 1`` blocks that end in this expert. Row ``m`` of `start`
+    contains the first step of the last block of each of these paths. The best path of
+    each row is stored at every step, since a new block always follows a best path.
     """
     n_steps, n_experts = losses.shape
     total = np.full((n_blocks, n_experts), np.inf)

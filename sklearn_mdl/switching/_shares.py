@@ -1,4 +1,4 @@
-"""Fixed share within each of many groups of experts."""
+"""Fixed share within each of several groups of experts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ Floats = NDArray[np.float64]
 class GroupedShare:
     """Fixed share within each of several groups of experts.
 
-    The results are those of a :class:`~sklearn_mdl.switching.ForwardPass` with
-    ``FixedShare()`` for each group, computed in the time of a single pass.
+    The results are those of a :class:`~sklearn_mdl.switching.ForwardPass` for each
+    group with ``FixedShare()`` or, if `rate` is given, ``FixedShare(alpha=rate)``. All
+    groups together take the time of a single pass.
 
     Parameters
     ----------
     weights : ndarray of shape (K,)
-        Prior weights of the experts, all positive; groups are contiguous.
+        Prior weights of the experts, all positive. The experts of a group are adjacent.
     starts : ndarray of shape (G,)
         First expert of every group.
     rate : float, ndarray of shape (K,) or None, default=None
@@ -76,8 +77,8 @@ class GroupedShare:
         -------
         codelengths : ndarray of shape (G,)
             Cost of the step under each group's mixture, in nats. If the label is
-            impossible for all awake experts, the cost is infinite and the weights do
-            not change.
+            impossible for all awake experts of a group, the cost is infinite and the
+            label does not affect the group's weights.
         """
         asleep = np.isnan(losses)
         some_sleep = np.count_nonzero(asleep) > 0  # much faster than np.any
@@ -163,7 +164,7 @@ class LearnedGroupedShare:
         return weights
 
     def _by_rate(self, values: Floats) -> Floats:
-        """Return values of all copies with one row per rate."""
+        """Return values of all copies as an array with one row per rate."""
         return values.reshape(len(self.posterior), -1)
 
     def moved(self, n_steps: int) -> Self:
@@ -179,7 +180,7 @@ class LearnedGroupedShare:
         return copied
 
     def observe(self, losses: Floats) -> Floats:
-        """Update the weights, and the posterior over rates, with the losses (K,)."""
+        """Update weights and posterior with losses (K,); return codelengths (G,)."""
         asleep = np.isnan(losses)
         if np.count_nonzero(asleep):
             self._whole.weights = self.weights
@@ -211,7 +212,7 @@ class LearnedGroupedShare:
 def share_within(
     weights: Floats, starts: NDArray[np.intp], rates: Sequence[float] | None
 ) -> GroupedShare | LearnedGroupedShare:
-    """Return the fixed share within groups for the rates of a pool."""
+    """Return a fixed share within groups, with rate ``1 / t`` if `rates` is None."""
     if rates is None:
         return GroupedShare(weights, starts)
     return LearnedGroupedShare(weights, starts, rates)

@@ -23,7 +23,7 @@ from sklearn_mdl.switching._prior import (
 class BayesMixture(MarkovPrior):
     """The Bayesian mixture: one expert for the whole stream.
 
-    The codelength is ``-log sum_k w(k) exp(-sum_t L_t(k))``. It exceeds the codelength
+    The codelength ``-log sum_k w(k) exp(-sum_t L_t(k))`` exceeds the codelength
     of expert ``k`` by at most ``-log w(k)`` nats, which is ``log K`` for uniform
     weights.
 
@@ -62,8 +62,8 @@ class ElementwiseMixture(MarkovPrior):
     Parameters
     ----------
     weights : array-like of shape (K,), optional
-        The fixed weights, non-negative with a positive sum. They are normalised here.
-        By default, these are the prior weights of the experts.
+        The fixed weights, non-negative with a positive sum, which need not be one. By
+        default, the prior weights of the experts.
 
     References
     ----------
@@ -117,17 +117,17 @@ class FixedShare(MarkovPrior):
         If True, a draw may return the previous expert. This is the paper's convention:
         with uniform weights the expert stays with probability
         ``1 - alpha_t (K - 1) / K``, Eq. (2). If False, as in Herbster and Warmuth
-        (1998), the expert stays with probability ``1 - alpha_t``, and the others share
-        ``alpha_t`` in proportion to their weights. With uniform weights,
+        (1998), the expert stays with probability ``1 - alpha_t``, and the other experts
+        share ``alpha_t`` in proportion to their weights. With uniform weights,
         ``alpha`` with ``redraw=False`` equals ``alpha K / (K - 1)`` with
         ``redraw=True``.
 
     Notes
     -----
     The paper writes ``alpha_t = (m - 1) / t`` without the limit of one, which is needed
-    for ``t < m - 1``. It uses ``m = 2`` for ImageNet and ``m = 11`` for VTAB, chosen to
-    make the codelength short. Such a codelength does not include the cost of choosing
-    ``m``, unlike the codelength of `LearnedShare`.
+    for ``t < m - 1``. The paper uses ``m = 2`` for ImageNet and ``m = 11`` for VTAB,
+    chosen to make the codelength short. A codelength with a value chosen in this way
+    does not include the cost of the choice, unlike the codelength of `LearnedShare`.
 
     With ``m = 2`` and uniform weights the codelength exceeds the Bayesian mixture's by
     at most ``sum_{t=2}^N -log(1 - (K - 1) / (K t)) <= log N`` nats. So if switching is
@@ -179,7 +179,7 @@ class FixedShare(MarkovPrior):
                 f"m={self.m!r} and alpha={self.alpha!r}; pass FixedShare(m={self.m!r})."
             )
         if self.m is not None and not is_number_in(self.m, 1, math.inf):
-            cure = "pass for example m=2, the expected number of blocks"
+            cure = "pass for example m=2, which suits about two blocks"
             raise invalid("m", "a finite number of at least 1", self.m, cure)
         named = isinstance(self.alpha, str) and self.alpha == "summable"
         if not (self.alpha is None or named or is_number_in(self.alpha, 0, 1)):
@@ -196,13 +196,13 @@ class FixedShare(MarkovPrior):
         Parameters
         ----------
         t : int
-            The step that is entered, counted from 1. The first step has no transition,
-            but the same formula gives a rate for it.
+            The step that is entered, counted from 1. The rate for the first step is
+            not used by a pass, since this step has no transition.
 
         Returns
         -------
         alpha_t : float
-            `alpha` if it is a number, otherwise the rate given by the formula.
+            `alpha` if it is a number, otherwise the rate that `m` or "summable" gives.
         """
         if isinstance(self.alpha, str):
             return -math.expm1(-1.0 / ((t + 1) * math.log(t + 1) ** 2))
@@ -242,7 +242,8 @@ class LearnedShare(SwitchingPrior):
 
     If you choose ``m`` after seeing the codelengths, the result is not a codelength.
     This prior gives each of ``J`` values of ``m`` the same probability instead. The
-    codelength exceeds that of the best value in hindsight by at most ``log J`` nats.
+    codelength exceeds the codelength under the best value in hindsight by at most ``log
+    J`` nats.
 
     Parameters
     ----------
@@ -273,7 +274,7 @@ class LearnedShare(SwitchingPrior):
         Raises
         ------
         ValueError
-            If `ms` is empty or contains a value out of range.
+            If `ms` is not a sequence, is empty or contains a value out of range.
         """
         is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
         ms = list(self.ms) if is_sequence else []
@@ -291,10 +292,11 @@ class LearnedShare(SwitchingPrior):
 class UniversalShare(MarkovPrior):
     """Fixed share with an unknown constant rate, integrated under a Beta prior.
 
-    After ``s`` draws in ``n`` steps, the next draw has probability ``(s + a) / (n + a +
-    b)``. For ``a = b = 1/2`` this is the Krichevsky-Trofimov estimator. The codelength
-    then exceeds that of the best constant rate in hindsight by at most ``log 2 + 1/2
-    log N`` nats, about 4 nats for 1,000 labels. The states have a row for each number
+    After ``s`` draws in ``n`` transitions, the next transition draws an expert with
+    probability ``(s + a) / (n + a + b)``. For ``a = b = 1/2`` this is the
+    Krichevsky-Trofimov estimator. The codelength then exceeds that of the best constant
+    rate in hindsight by at most ``log 2 + 1/2 log N`` nats, about 4 nats for 1,000
+    labels. The states have a row for each number
     of draws, so a stream takes O(K N^2) time.
 
     Parameters
@@ -306,7 +308,7 @@ class UniversalShare(MarkovPrior):
 
     See Also
     --------
-    LearnedShare : Learns which of a few decreasing rates is best, in O(K N).
+    LearnedShare : Learn which of a few decreasing rates is best, in O(K N) time.
 
     References
     ----------

@@ -20,17 +20,16 @@ from sklearn_mdl.switching._scores import LEAST, condition_scores, log_sums
 def advance_awake(
     mixture: MixtureFilter, coding: Coding, awake: NDArray[np.bool_]
 ) -> bool:
-    """Process rows at which the same experts are awake, if all parts are simple.
+    """Process rows at which the same experts are awake, with all parts together.
 
-    The result is the same as if rows were processed one by one and sleeping experts had
-    the loss of the mixture of the awake experts. Computing all parts together is
-    faster.
+    Sleeping experts get the loss of the mixture of the awake experts.
 
     Returns
     -------
     is_done : bool
-        False if a part has a state of several rows, or if a weight would become too
-        small. The state is then unchanged.
+        False if a part is not a simple `MarkovFilter`, if a weight would become too
+        small, or if a label is almost or entirely impossible. The mixture is then
+        unchanged, and the rows must be processed in another way.
     """
     parts, rates = mixture.simple_filters(len(coding.losses))
     if rates is None:

@@ -23,8 +23,8 @@ from sklearn_mdl.switching._registry import PriorLike, checked_components
 from sklearn_mdl.switching._scores import condition_scores
 from sklearn_mdl.switching._thinning import PosteriorThinner
 
-# How many numbers the states between two checkpoints may take, except in very long
-# streams.
+# Maximum number of values in the states between two checkpoints. A very long stream
+# needs more, since its checkpoints would take even more memory otherwise.
 _HELD = 2**22
 
 
@@ -47,10 +47,10 @@ def smoothed_posterior(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats. Plus
-        infinity is allowed. A memory map is read twice, in blocks. NaN means that an
-        expert has retired. Such an expert is treated as if it predicted like the
-        mixture of the others. So later labels are no evidence for or against the
-        expert, whose probability may stay positive.
+        infinity is allowed. A memory map without NaN is read in blocks. NaN means that
+        an expert has retired. A retired expert is treated as if it predicted like the
+        mixture of the remaining experts. So labels after its retirement are no evidence
+        for or against the expert, whose probability may stay positive.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given).
     kinds : sequence of length K, optional
@@ -72,10 +72,9 @@ def smoothed_posterior(
 
     Notes
     -----
-    The algorithm is the forward-backward recursion. States are stored at checkpoints
-    and recomputed between them. Apart from checkpoints, losses and the result, memory
-    use does not grow with ``N``. As in `forward`, probabilities are not conditioned on
-    a label that is impossible for every expert.
+    The algorithm is the forward-backward recursion. To save memory, states are stored
+    at checkpoints and recomputed between them. As in `forward`, probabilities are not
+    conditioned on a label that is impossible for every expert.
 
     References
     ----------
@@ -122,7 +121,7 @@ def _backward(
         block = block_from(start)
         mean = np.zeros_like(block)
         for j, part in enumerate(parts):
-            if isinstance(part, CumulativeFilter):  # the same expert throughout
+            if isinstance(part, CumulativeFilter):  # one expert for the whole stream
                 mean += odds[j] * last[j]
             else:
                 rows, messages[j] = _smooth(part, block, messages[j])
@@ -142,7 +141,7 @@ def _smooth(
     losses : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
         Log probability, up to a constant, of all labels after the block, given the
-        state at its last step. None if the block is the last one.
+        state at the last step of the block. None if no block follows.
 
     Returns
     -------

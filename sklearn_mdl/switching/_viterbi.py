@@ -91,13 +91,13 @@ class _Search:
         self.begins = np.where(new, (self.n_steps << _PLACE_BITS) + places, begins)
 
     def _keep(self, transition: Transition) -> tuple[Floats, Integers]:
-        """Return scores and last blocks of paths that keep their expert."""
+        """Return `scores` and `begins` of the paths that keep their expert."""
         draw, enter, ageing, others = transition
         stay = (1.0 - draw)[:, np.newaxis]
         if others:  # without another expert, switching is impossible
             stay = np.where(sums_of_others(self.w) > 0, stay, 1.0)
         elif enter is not None and not ageing:
-            # A draw of the same expert and row continues the same path.
+            # A draw that returns the same expert in the same row continues the path.
             stay = stay + (draw * enter)[:, np.newaxis] * self.w
         kept, begins = self.scores + np.log(stay), self.begins
         if enter is not None and not ageing:
@@ -126,7 +126,7 @@ class _Search:
     def _draw_others(
         self, leaving: Floats, drawn: Floats, places: Integers
     ) -> Integers:
-        """Draw from the others: a block of the best expert follows the second best."""
+        """Draw a different expert: the best expert can only follow the second best."""
         rest = sums_of_others(self.w)
         leaving = np.where(rest > 0, leaving - np.log(rest), -np.inf)
         first, source = self._best_of_rows(leaving)

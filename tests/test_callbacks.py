@@ -10,6 +10,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher
 from sklearn_mdl._core.stream import threads as threads_module
 from sklearn_mdl._core.stream.threads import Threads
+from sklearn_mdl.switching import Race
 
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.9 has callbacks")
 
@@ -60,6 +61,14 @@ def test_callbacks_learn_of_the_fit_and_of_every_segment():
         ("end", "fit"),
         "teardown",
     ]
+
+
+def test_segments_of_a_race_are_counted_in_advance():
+    diary, race = Diary(), Race(min_readouts=1, min_samples=16)
+    readouts = [LinearReadout(lr=0.01), LinearReadout(lr=0.02)]
+    found = MDLReadoutSwitcher(readouts, race=race, batch_size=16, random_state=0)
+    found.set_callbacks(diary).fit(X, Y)
+    assert diary.events[1] == ("begin", "fit", diary.events.count(("end", "segment")))
 
 
 def test_callbacks_change_no_number():

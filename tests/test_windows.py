@@ -326,7 +326,7 @@ def test_lists_of_ours_are_raced_unless_one_forgets():
     readouts = [KernelReadout(scaling="unit", alpha=alpha) for alpha in (1, 2, 3, 4)]
     others = MDLReadoutSwitcher(DefaultGrid(readouts), random_state=0)
     runs = [fitted(one, X, y)._run for one in (forgetting(), others)]
-    assert [[event.due() for event in run.events] for run in runs] == [[], [1024]]
+    assert [[event.due(0) for event in run.events] for run in runs] == [[], [1024]]
 
 
 def test_labellings_share_the_factors_of_readouts_that_forget_nothing():

@@ -39,8 +39,8 @@ class Event:
     def resumed(self) -> None:
         """Act after a resumed run has observed its earlier rows again."""
 
-    def due(self) -> float:
-        """Return the row at which a segment must end, so that the event can act."""
+    def due(self, start: int) -> float:
+        """Return the row at which a segment from row ``start`` must end for the event."""
         return math.inf
 
     def act(self, run: PrequentialRun) -> None:
@@ -95,9 +95,9 @@ class Elimination(Event):
     def _next_count(self, n_known: int) -> int:
         return self._race.next_count(n_known, self._batch_size)
 
-    def due(self) -> float:
-        """Return the row at which readouts may retire next."""
-        return self._schedule.when(self._count)
+    def due(self, start: int) -> float:
+        """Return the first row after row ``start`` at which readouts may retire."""
+        return self._schedule.when(self._next_count(self._schedule.known(start)))
 
     def observe(self, block: Block) -> None:
         """Sum the losses of rows whose labels are known after a block."""

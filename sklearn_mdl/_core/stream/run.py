@@ -311,7 +311,7 @@ class PrequentialRun:
 
     def next_stop(self, start: int) -> int:
         """Return the end of the segment that begins at row ``start``."""
-        due = [event.due() for event in self.events]
+        due = [event.due(start) for event in self.events]
         return self._evaluator.next_stop(start, int(min([*due, len(self.samples)])))
 
     def count_segments(self) -> int:

@@ -235,6 +235,18 @@ def test_several_layers_and_pools_take_one_pass():
     )
 
 
+@pytest.mark.parametrize("pool", ["flatten", "cls", "avg"])
+def test_layers_that_write_in_place_do_not_change_earlier_features(pool):
+    first = {"flatten": network()[0], "cls": Tokens(), "avg": nn.Flatten()}[pool]
+    images = pixels(3, 16, 24)
+    options = {"layer": "0", "pool": pool, "n_prefix_tokens": int(pool == "cls")}
+    safe, unsafe = (
+        TorchEncoder(nn.Sequential(first, nn.Threshold(2.0, 9.0, inplace)), **options)
+        for inplace in (False, True)
+    )
+    np.testing.assert_array_equal(unsafe.transform(images), safe.transform(images))
+
+
 def test_tokens_are_pooled_with_and_without_their_prefix():
     images = pixels(3, 16, 24)
     module = Tokens()

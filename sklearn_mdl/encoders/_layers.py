@@ -91,9 +91,9 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
             required = "tokens that begin with a class token"
             name, given = f"The output of {view.layer!r}", tuple(values.shape)
             raise invalid(name, required, given, "pass pool='avg'")
-        return values[:, 0]
+        return values[:, 0].clone()  # later layers may overwrite it in place
     if values.ndim == 2 or view.pool == "flatten":
-        return values.flatten(1)
+        return values.flatten(1).clone()
     if values.ndim == 3:
         places = values[:, layout.n_prefix_tokens :]
         return places.mean(1) if view.pool == "avg" else places.amax(1)

@@ -612,6 +612,15 @@ def test_an_origin_that_is_there_twice_is_refused(tmp_path):
     assert "'row8' occurs several times" in message(path)
 
 
+@for_each("splits", [None, ["train"]])
+def test_a_task_without_embeddings_is_refused_with_any_splits(tmp_path, splits):
+    path = hear(tmp_path)
+    for file in path.rglob("*.embeddings.npy"):
+        file.unlink()
+    words = "must hold a file SPLIT.embeddings.npy, but it has none; run heareval"
+    assert words in message(path, splits=splits)
+
+
 @for_each("labels", [[True, 1], [1, "1"], ["a", False], [0.5, True]])
 def test_labels_of_several_types_are_refused(tmp_path, labels):
     path = hear(tmp_path)

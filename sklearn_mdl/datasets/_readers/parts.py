@@ -205,8 +205,11 @@ def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
 def chosen_splits(
     names: Sequence[str], wanted: ReadRequest, place: object
 ) -> list[str]:
-    """Return the requested splits in the order of `names`, or all if None."""
-    if wanted.splits is None:
+    """Return the requested splits in the order of `names`, or all if None.
+
+    If there are no splits, return none, so that the caller reports what is missing.
+    """
+    if wanted.splits is None or not names:
         return list(names)
     unknown = [name for name in wanted.splits if name not in names]
     if unknown:

@@ -340,6 +340,26 @@ def test_weights_that_cannot_be_fetched_are_named(monkeypatch):
         TimmEncoder("resnet18.a1_in1k").fit(IMAGES)
 
 
+@pytest.mark.parametrize("name", ["fastvit_mci0.apple_mclip", "resnet18.a1_in1k"])
+def test_weights_are_looked_up_under_the_name_that_timm_uses(name, monkeypatch):
+    hub, looked_up, loaded = pytest.importorskip("huggingface_hub"), [], []
+
+    def look_up(repository, file):
+        looked_up.append(repository)
+        return "cached"
+
+    def load(repository, *_, **__):
+        loaded.append(repository)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(hub, "try_to_load_from_cache", look_up)
+    monkeypatch.setattr("timm.models._builder.load_state_dict_from_hf", load)
+    monkeypatch.setattr("sklearn_mdl.encoders._timm.getproxies", dict)
+    with pytest.raises(OSError, match="download model.safetensors from"):
+        TimmEncoder(name).fit(IMAGES)
+    assert looked_up == loaded != []
+
+
 def test_a_model_of_a_hub_is_left_to_the_hub():
     name = "hf-hub:somebody/model"
     check_name(timm, name)

@@ -68,10 +68,8 @@ def source_of(timm: ModuleType, name: str) -> str:
     if name.startswith(HUBS):
         return f"model.safetensors from {name}"
     config = timm.get_pretrained_cfg(name)
-    hub = getattr(config, "hf_hub_id", None)
-    if hub:
-        full = hub if "." in hub or not config.tag else f"{hub}.{config.tag}"
-        return f"model.safetensors from huggingface.co/{full.removesuffix('/')}"
+    if hub := getattr(config, "hf_hub_id", None):  # timm has completed "timm/"
+        return f"model.safetensors from huggingface.co/{hub}"
     return getattr(config, "url", None) or "a weights file of this model"
 
 

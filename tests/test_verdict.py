@@ -31,7 +31,7 @@ from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace
 from sklearn_mdl.model_selection._certainty import TRAINING, Sample
 from sklearn_mdl.model_selection._tasks import digest_of, draw_order
-from sklearn_mdl.report import Comparison, _curves
+from sklearn_mdl.report import Comparison, _curves, _svg
 
 SWITCHING = "switching (Li et al. 2023)"
 
@@ -630,6 +630,18 @@ def test_an_encoder_has_one_colour_in_all_figures(pooled):
         for name, point in points:
             assert point.get_color() == ranks.artists_[name].get_color()
     plt.close("all")
+
+
+def test_curves_of_a_page_have_styles_of_their_own_that_the_page_knows():
+    rules = Path(_svg.__file__).with_name("templates") / "style.css"
+    text = rules.read_text("utf-8")
+    styles = [_svg.style_of(place) for place in range(40)]
+    assert len(set(styles)) == 40
+    for style in [*styles[10:], _svg.style_of(1000)]:
+        colour, dashes = style.split()
+        assert f".{colour} {{ --stroke" in text
+        assert f".line.{dashes} {{ stroke-dasharray" in text
+        assert f".dot.{dashes} {{" in text
 
 
 def test_an_outlier_does_not_press_the_others_into_one_colour():

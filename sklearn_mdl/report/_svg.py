@@ -12,7 +12,7 @@ from sklearn_mdl.report._curves import Curve, Floats
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 44
-N_COLOURS = 10  # colours in style.css, which repeat with dashes
+N_COLOURS, N_DASHES = 10, 4  # in style.css and page.js: colours repeat with dashes
 MOST_KINDS = 6  # kinds to show if the others are added up
 
 
@@ -81,7 +81,7 @@ class Scale:
 
 def style_of(place: int) -> str:
     """Return the CSS classes of a curve: a colour, and dashes if colours repeat."""
-    return f"c{place % N_COLOURS} d{place // N_COLOURS}"
+    return f"c{place % N_COLOURS} d{min(place // N_COLOURS, N_DASHES - 1)}"
 
 
 def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:

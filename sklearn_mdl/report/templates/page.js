@@ -9,14 +9,15 @@
   root.classList.add("scripted");
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const stroke = (e) => colour(`--c${e % 10}`);
-  const dash = (e) => [[], [6, 3], [2, 3]][Math.min(2, Math.floor(e / 10))];
+  const cycle = (e) => Math.min(3, Math.floor(e / 10));
+  const dash = (e) => [[], [6, 3], [2, 3], [9, 3, 2, 3]][cycle(e)];
   const make = (tag, text = "", kind = "") => {
     const element = document.createElement(tag);
     element.textContent = text;
     if (kind) element.className = kind;
     return element;
   };
-  const dot = (e) => make("i", "", `dot c${e % 10} d${Math.floor(e / 10)}`);
+  const dot = (e) => make("i", "", `dot c${e % 10} d${cycle(e)}`);
   const shown = new Set(data.encoders.map((_, e) => e));
   const state = { dataset: 0, measure: "nats", log: true, bands: true, encoder: 0 };
   let charts = [];

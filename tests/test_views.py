@@ -282,6 +282,18 @@ def test_the_display_shows_layers_by_positions(fitted):
     plt.close("all")
 
 
+def test_the_display_of_too_few_labels_says_what_to_do():
+    X, y = np.eye(4)[[0, 1, 0, 1]], np.array([0, 1, 0, 1])
+    readouts = view_readouts({"a": slice(0, 2), "b": slice(2, 4)}, [KernelReadout()])
+    switcher = MDLReadoutSwitcher(readouts).fit(X, y, groups=np.zeros(4))
+    found = compare_views(switcher)
+    assert np.isnan(found.probabilities).all()
+    words = r"too few labels, .*; fit the switcher on .* view_posterior_\[-1\]$"
+    with pytest.raises(ValueError, match=words):
+        ViewPosteriorDisplay.from_comparison(found)
+    ViewPosteriorDisplay(switcher.view_posterior_[-1], found.names)
+
+
 @pytest.mark.parametrize(
     ("shares", "names", "words"),
     [

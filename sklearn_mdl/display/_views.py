@@ -56,6 +56,10 @@ class ViewPosteriorDisplay(base.Display):
 
     def __init__(self, posterior: ArrayLike, names: Sequence[str]) -> None:
         parts = [str(name).partition("|") for name in names]
+        if np.isnan(np.asarray(posterior, dtype=np.float64)).any():
+            required = "without NaN, which stands for too few labels"
+            cure = "fit the switcher on more labels, or pass view_posterior_[-1]"
+            raise invalid("posterior", required, posterior, cure)
         (shares,) = base.vectors([str(name) for name in names], posterior=posterior)
         total = float(shares.sum())
         if shares.min() < 0 or not np.isclose(total, 1.0, rtol=0.0, atol=1e-5):
@@ -81,6 +85,11 @@ class ViewPosteriorDisplay(base.Display):
             Result of :func:`~sklearn_mdl.model_selection.compare_views`.
         **plot_options : optional
             Passed to `plot`.
+
+        Raises
+        ------
+        ValueError
+            If probabilities are NaN, because there are too few labels.
         """
         base.check_fitted(comparison, "probabilities")
         return cls(comparison.probabilities, comparison.names).plot(**plot_options)

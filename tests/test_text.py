@@ -45,9 +45,9 @@ def test_an_object_that_encodes_is_an_encoder(kind):
 @pytest.mark.parametrize(
     ("model", "texts", "words"),
     [
-        (Model(), "one text", "X must be a sequence of texts"),
+        (Model(), "one text", "X must be a non-empty sequence of texts"),
         (Model(), ["a", None], r"X\[1\] must be text, got None"),
-        (Model(), [], "X must be text"),
+        (Model(), [], r"non-empty .* of texts, got \[\]; pass .* \['a text'\]"),
         (Model(lambda rows: np.ones(3)), ["a"], "a method that returns 1 vectors"),
         (object(), ["a"], "model"),
     ],

@@ -113,14 +113,14 @@ class TextEncoder(ImageOrTextTransformer):
 
 
 def _texts(X: object) -> list[str]:
-    if isinstance(X, str) or not hasattr(X, "__len__"):
-        raise invalid("X", "a sequence of texts", X, "pass for example ['a text']")
-    texts = list(cast(Sequence[str], X))
-    wrong = [number for number, text in enumerate(texts) if not isinstance(text, str)]
-    if not texts or wrong:
-        given = texts[wrong[0]] if wrong else texts
-        where = f"X[{wrong[0]}]" if wrong else "X"
-        raise invalid(where, "text", given, "pass Series(X).fillna('').astype(str)")
+    is_sequence = hasattr(X, "__len__") and not isinstance(X, str)
+    texts = list(cast(Sequence[str], X)) if is_sequence else []
+    if not texts:
+        required = "a non-empty sequence of texts"
+        raise invalid("X", required, X, "pass for example ['a text']")
+    if wrong := [i for i, text in enumerate(texts) if not isinstance(text, str)]:
+        name, cure = f"X[{wrong[0]}]", "pass Series(X).fillna('').astype(str)"
+        raise invalid(name, "text", texts[wrong[0]], cure)
     return texts
 
 

@@ -318,6 +318,14 @@ def test_other_transformers_of_the_same_names_are_refused(tmp_path):
         EncoderRace(unknown, 3, folder=tmp_path / "other").resume()
 
 
+def test_a_folder_inside_a_file_is_named(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    race = race_of(folder=tmp_path / "file" / "r")
+    with pytest.raises(ValueError, match=r"/file/r must be a .*/file is a file; pass"):
+        add(race, 10)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_folder_has_one_writer(tmp_path):
     first, second = race_of(folder=tmp_path), race_of(folder=tmp_path)
     add(first, 10)

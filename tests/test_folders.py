@@ -170,7 +170,7 @@ def test_a_folder_of_a_run_with_files_of_others_is_refused(tmp_path):
 def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("mine")
     for place in ("store", "checkpoint"):
-        with pytest.raises(ValueError, match=r"be folders, but .*/file is a file"):
+        with pytest.raises(ValueError, match=r"be a folder, but .*/file is a file"):
             small(**{place: tmp_path / "file"}).fit(*data())
     assert (tmp_path / "file").read_text() == "mine"
 

@@ -78,9 +78,7 @@ def test_settings_that_no_machine_could_compute_are_refused(readout, name):
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize("name", ["checkpoint", "store"])
 def test_a_folder_that_cannot_be_made_is_named_with_the_cure(name):
-    match = (
-        r"must be folders that can be written .* pass another folder: '/proc/nowhere/"
-    )
+    match = r"folder must be writable .* pass another folder: '/proc/nowhere/"
     with pytest.raises(OSError, match=match):
         switcher(**{name: "/proc/nowhere"}).fit(*data())
 

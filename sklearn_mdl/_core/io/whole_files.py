@@ -223,11 +223,10 @@ def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError) as error:
         file = next(path for path in (folder, *folder.parents) if path.exists())
         raise ValueError(
-            f"store and checkpoint must be folders, but {file} is a file; pass a folder"
+            f"{folder} must be a folder, but {file} is a file; pass another folder"
         ) from error
     except OSError as error:
-        required = "store and checkpoint must be folders that can be written to"
-        text = f"{required} ({error.strerror}); pass another folder"
+        text = f"the folder must be writable ({error.strerror}); pass another folder"
         raise OSError(error.errno, text, str(folder)) from error
     lock = FileLock(folder / LOCK)
     try:

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_mdl import (
     KernelReadout,
@@ -140,6 +141,15 @@ def test_cells_have_p_values_of_their_kernels_alone(tmp_path):
     assert plain.cells_[0].permutations == {}
     assert "p, kernels" not in plain.summary()
     assert "permutation_p_value" not in plain.to_frame()
+
+
+def test_scores_from_calls_take_no_permutations(monkeypatch):
+    X, y = digits(40)
+    identity = FunctionTransformer().fit(X)
+    plain = RepresentationScorer(MDLReadoutSwitcher(CLASSES[:1]), n_orders=1)
+    scorer = clone(plain).set_params(n_permutations=4)
+    monkeypatch.setattr(MDLReadoutSwitcher, "permutation_test", None)
+    assert scorer(identity, X, y % 2) == plain(identity, X, y % 2)
 
 
 @pytest.mark.parametrize("readouts", ["nets", [LinearReadout()], LinearReadout()])

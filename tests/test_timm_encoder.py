@@ -355,7 +355,7 @@ def test_weights_are_looked_up_under_the_name_that_timm_uses(name, monkeypatch):
     monkeypatch.setattr(hub, "try_to_load_from_cache", look_up)
     monkeypatch.setattr("timm.models._builder.load_state_dict_from_hf", load)
     monkeypatch.setattr("sklearn_mdl.encoders._timm.getproxies", dict)
-    with pytest.raises(OSError, match="download model.safetensors from"):
+    with pytest.raises(OSError, match=r"download model\.safetensors from"):
         TimmEncoder(name).fit(IMAGES)
     assert looked_up == loaded != []
 

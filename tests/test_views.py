@@ -288,7 +288,7 @@ def test_the_display_of_too_few_labels_says_what_to_do():
     switcher = MDLReadoutSwitcher(readouts).fit(X, y, groups=np.zeros(4))
     found = compare_views(switcher)
     assert np.isnan(found.probabilities).all()
-    words = r"too few labels, .*; fit the switcher on .* view_posterior_\[-1\]$"
+    words = r"too few labels\), got .*; fit the switcher on .* view_posterior_\[-1\]$"
     with pytest.raises(ValueError, match=words):
         ViewPosteriorDisplay.from_comparison(found)
     ViewPosteriorDisplay(switcher.view_posterior_[-1], found.names)

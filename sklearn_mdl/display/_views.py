@@ -57,9 +57,8 @@ class ViewPosteriorDisplay(base.Display):
     def __init__(self, posterior: ArrayLike, names: Sequence[str]) -> None:
         parts = [str(name).partition("|") for name in names]
         if np.isnan(np.asarray(posterior, dtype=np.float64)).any():
-            required = "without NaN, which stands for too few labels"
             cure = "fit the switcher on more labels, or pass view_posterior_[-1]"
-            raise invalid("posterior", required, posterior, cure)
+            raise invalid("posterior", "without NaN (too few labels)", posterior, cure)
         (shares,) = base.vectors([str(name) for name in names], posterior=posterior)
         total = float(shares.sum())
         if shares.min() < 0 or not np.isclose(total, 1.0, rtol=0.0, atol=1e-5):

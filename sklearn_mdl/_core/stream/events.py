@@ -40,7 +40,7 @@ class Event:
         """Act after a resumed run has observed its earlier rows again."""
 
     def due(self, start: int) -> float:
-        """Return the row at which a segment from row ``start`` must end for the event."""
+        """Return the row at which a segment from ``start`` must end for the event."""
         return math.inf
 
     def act(self, run: PrequentialRun) -> None:

@@ -256,11 +256,11 @@ def _value(
         return log_evidence(*train).value
     if name == "rankme":
         return rank_me(train[0])
-    if name == "vinfo":
-        return usable_information(train, test, estimator).value
     if name == "blockwise" and is_classifier(estimator):
         estimator = BlockwiseCode(estimator)
-    estimator = seeded(estimator, split.seed)
+    estimator = None if estimator is None else seeded(estimator, split.seed)
+    if name == "vinfo":
+        return usable_information(train, test, estimator).value
     if name in ("blockwise", "variational"):
         return float(estimator.fit(*train).codelength_)
     if name == "permutation":

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -151,6 +152,16 @@ def test_values_are_those_of_the_protocols_one_by_one(data, full):
     loss = log_loss(y[test], proba)
     assert found["edl"] == pytest.approx(costs.sum() - 240 * loss)
     assert found["epiplexity"] == pytest.approx(costs.sum() - 240 * costs[-24:].mean())
+
+
+def test_information_of_an_estimator_without_a_seed_is_repeatable(data):
+    X, y = data
+    protocols = {"vinfo": RandomForestClassifier(5)}
+    first, again = (
+        compare_protocols({"raw": X}, X, y, protocols=protocols, random_state=0)
+        for _ in range(2)
+    )
+    assert_array_equal(first.values, again.values)
 
 
 def test_rows_that_lost_their_labels_are_not_compressed(full):

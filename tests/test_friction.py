@@ -111,12 +111,13 @@ def cells(**options):
     [
         ({}, 1),
         ({"readouts": "linear"}, 1),
+        ({"readouts": None}, 1),
         ({"readouts": LinearReadout()}, 1),
         ({"readouts": [LinearReadout(), IncrementalReadout(GaussianNB())]}, 2),
         ({"readouts": [OfSomebody()]}, 2),
         ({"n_jobs": "processes"}, 2),
     ],
-    ids=["ours", "a name", "alone", "of others", "derived", "processes"],
+    ids=["ours", "a name", "default", "alone", "of others", "derived", "processes"],
 )
 def test_cells_that_may_end_their_process_have_one_of_their_own(options, n_jobs):
     assert jobs_for(cells(**options), 2) == n_jobs

@@ -43,6 +43,7 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
     MLPReadout,
     PrequentialSplit,
     RepresentationScorer,
@@ -653,6 +654,18 @@ def gappy():
         "gap": ({"b": X}, y),
         "other": ({"b": X[:, :2], "a": X[:, ::-1]}, y),
     }
+
+
+@pytest.mark.parametrize("budget", [None, 60.0])
+@pytest.mark.parametrize(
+    "switcher", [MDLReadoutSwitcher("typo"), MDLReadoutSwitcherRegressor("linear")]
+)
+def test_names_of_no_list_of_readouts_are_refused(switcher, budget):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    labels = y if isinstance(switcher, MDLReadoutSwitcher) else X[:, 0]
+    scorer = RepresentationScorer(switcher, time_budget=budget)
+    with pytest.raises(ValueError, match="readouts must be a list, None or one of"):
+        scorer.fit({"data": ({"raw": X}, labels)})
 
 
 def test_a_missing_encoder_is_refused_by_name(gappy):

@@ -165,6 +165,18 @@ def test_a_pass_that_was_killed_goes_on(race, n_segments, monkeypatch, tmp_path)
     assert len(counts) - n_segments_run == n_segments_run - 1  # none ran twice
 
 
+def test_a_pass_whose_part_was_lost_does_not_go_on(monkeypatch, tmp_path):
+    X, y = rows(160)
+    dying(9, monkeypatch)
+    with pytest.raises(Interrupted):
+        in_parts(X, y, checkpoint=tmp_path, race=LATE_RACE)
+    (folder,) = tmp_path.glob("*-parts")
+    for file in folder.glob("part-*.safetensors"):
+        file.unlink()
+    with pytest.raises(ValueError, match="must hold its state, but is missing"):
+        in_parts(X, y, checkpoint=tmp_path, race=LATE_RACE)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])
 def test_workers_are_processes_that_are_replaced(dies, monkeypatch, tmp_path):

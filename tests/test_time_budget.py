@@ -88,6 +88,11 @@ def test_encoders_that_are_clearly_worse_have_fewer_orders():
     assert counts == [9, 9, 4]
 
 
+def test_the_best_encoder_is_not_clearly_worse_if_codelengths_are_negative():
+    nats = [np.array([code]) for code in (-100.0, -92.0, -80.0, 5.0)]
+    assert budget.clearly_worse(nats) == [False, False, True, True]
+
+
 @pytest.mark.parametrize("n_orders", range(1, 10))
 def test_with_time_enough_all_have_all_their_orders(n_orders, monkeypatch):
     tasks = [

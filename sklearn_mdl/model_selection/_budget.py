@@ -75,7 +75,8 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
     """Return, for each encoder on a dataset, whether it is clearly worse than the best.
 
     An encoder is clearly worse if its mean codelength is more than ``CLEARLY`` times
-    that of the best encoder, over the orders in which both were scored. While some
+    that of the best encoder, over the orders in which both were scored. If the mean of
+    the best encoder is negative, it is divided by ``CLEARLY`` instead. While some
     encoder has not been scored, no encoder is clearly worse.
 
     Parameters
@@ -87,10 +88,8 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
         return [False] * len(nats)
     shared = min(map(len, nats))
     best = nats[int(np.argmin([codes[:shared].mean() for codes in nats]))]
-    return [
-        bool(codes[: len(best)].mean() > CLEARLY * best[: len(codes)].mean())
-        for codes in nats
-    ]
+    means = [(codes[: len(best)].mean(), best[: len(codes)].mean()) for codes in nats]
+    return [bool(mean > max(CLEARLY * low, low / CLEARLY)) for mean, low in means]
 
 
 def _none_left(tasks: Sequence[Task], outcomes: Outcomes) -> bool:

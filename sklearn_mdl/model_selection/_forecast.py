@@ -29,6 +29,7 @@ FEW_ROWS = 2048  # up to here, a trial predicts kernels' time within a factor of
 FEW_NUMBERS = 2**24  # up to this many numbers in total, features take little memory
 OURS = {
     *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, readouts.KNeighborsReadout),
+    *(readouts.CentroidReadout, readouts.DiscriminantReadout),
     *(readouts.DummyReadout, readouts.DummyReadoutRegressor),
     *(readouts.KernelReadout, readouts.KernelReadoutRegressor),
     *(readouts.LinearReadout, readouts.LinearReadoutRegressor),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.nets.mlp import count_parameters
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
 from sklearn_mdl.readouts._dummy import DummyReadout, DummyReadoutRegressor
 from sklearn_mdl.readouts._grid import build_grid
@@ -177,12 +178,20 @@ def named_readouts(
     name: str | None, n_features: int, n_classes: int
 ) -> list[BaseEstimator]:
     """Return the list of readouts with this name (the default list if None)."""
-    return _listed(CLASSES, PARTS[name], n_features, n_classes)
+    return _listed(CLASSES, _parts_of(PARTS, name), n_features, n_classes)
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the list of regressors with this name (the default list if None)."""
-    return _listed(REALS, REAL_PARTS[name], n_features, N_OUTPUTS)
+    return _listed(REALS, _parts_of(REAL_PARTS, name), n_features, N_OUTPUTS)
+
+
+def _parts_of(lists: dict[Any, tuple[str, ...]], name: str | None) -> Collection[str]:
+    """Return the parts of the list with this name, or raise if there is none."""
+    if name not in lists:
+        required = f"a list, None or one of {sorted(filter(None, lists))}"
+        raise invalid("readouts", required, name, "pass readouts='closed-form'")
+    return lists[name]
 
 
 def _listed(

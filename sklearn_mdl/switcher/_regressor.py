@@ -215,7 +215,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         if self.readouts is None or isinstance(self.readouts, str):
             readouts = named_regressors(self.readouts, n_features)
         else:
-            regressors = expanded(self._given, n_features, _listed)
+            regressors = expanded(self._given, n_features, named_regressors)
             readouts = [clone(_checked(readout)) for readout in regressors]
         units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
         for readout in readouts:
@@ -224,16 +224,6 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
             ):
                 readout.inner.set_params(**units)
         return readouts
-
-
-def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
-    """Return the built-in list with this name; raise if there is none."""
-    if name not in {*NAMES, None}:
-        raise ValueError(
-            "A list in a view must be None, 'closed-form', 'nets', 'drift' or 'stream',"
-            f" got {name!r}; pass for example ViewReadoutRegressor('nets', columns)"
-        )
-    return named_regressors(name, n_features)
 
 
 def _checked(readout: object) -> Readout:

@@ -18,6 +18,7 @@ import torch
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.checkpoint import Checkpoint, learned_of, restore
 from sklearn_mdl._core.stream.threads import Scores, Threads
+from sklearn_mdl._core.validation import damaged
 
 SCORES = "losses", "values", "labels_scored"  # names of a round's results
 
@@ -95,6 +96,8 @@ class PartFile(Checkpoint):
         The row is -1 for awake readouts.
         """
         if not self.file.exists():
+            if part.start:
+                raise damaged(self.file, "its state", "is missing", "delete its folder")
             return np.full(threads.n_readouts, -1)
         arrays, about = read_archive(self.file, "part")
         self._compare(about)
@@ -103,10 +106,9 @@ class PartFile(Checkpoint):
         new = (retired_at[part.retired] < 0).any()
         same = start == part.start and not (new and threads.n_scored > start)
         if not same and threads.n_scored != part.start:
-            raise ValueError(
-                f"{self.file} must contain the round that begins at row {part.start}, "
-                f"but holds row {threads.n_scored} of round {start}; delete its folder"
-            )
+            required = f"the round that begins at row {part.start}"
+            problem = f"holds row {threads.n_scored} of round {start}"
+            raise damaged(self.file, required, problem, "delete its folder")
         if same and threads.n_scored > start:
             self._scores = [scores_in(arrays, slice(None))]
         return retired_at

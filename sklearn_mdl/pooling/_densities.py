@@ -78,7 +78,7 @@ class DensityPoolPass(GroupPass):
         return NONE if pooled is None else _location_scale(pooled)
 
     def observe(self, mixed: Floats, label: float) -> tuple[Floats, float]:
-        """Predict a row, then update the weights unless the cost is not finite."""
+        """Predict a row, then update the weights if the cost is finite."""
         pooled = self._pooled(mixed)
         if pooled is None:
             return NONE, math.nan

@@ -65,7 +65,7 @@ class LogLinearPool(BaseEstimator):
     floor : float, default=1e-4
         Weight of the uniform distribution that is mixed into the predictions of every
         kind and of the pool. Without a floor, a single kind that is both certain and
-        wrong can make the regret grow linearly. Has no effect on real-valued labels.
+        wrong can make the regret grow linearly. Real-valued labels have no floor.
     half_life : float, default=None
         Number of labels after which the weight of a label in :math:`H` has halved. If
         None, all labels weigh the same. For streams that drift, pass for example 100.

@@ -108,7 +108,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Precision to which the factors of matrix products are rounded when networks are
         trained. "float32" does not round them. "bfloat16" rounds only the factors of
         hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
-        and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
+        and a single thread. Sums, parameters, moments and predictions stay float32,
         except that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace: the loss and posterior probability of each of K
@@ -181,7 +181,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Number of examples after which each readout retired, or -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights of the mixture, not normalised (uniform if None).
+        Prior weights of the mixture (uniform if None). They need not sum to one.
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     readout_notes_ : dict of str to list of str

@@ -78,7 +78,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_weights_(self) -> np.ndarray | None:
-        """Prior weights (n_readouts,), not normalised, or None if uniform."""
+        """Prior weights (n_readouts,) of any positive sum, or None if uniform."""
         return self.settings_.mixing.weights
 
     @property

@@ -61,10 +61,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ``DummyReadoutRegressor`` and ``ViewReadoutRegressor`` objects. If None,
         networks and Gaussian processes are used. "nets" contains only networks, which
         depend on the number of features. "closed-form" contains only Gaussian processes
-        and needs no seed. "drift" contains networks, Gaussian
-        processes, Gaussian processes that forget old rows, and readouts that ignore
-        features. "stream", for long streams, contains networks that learn every row
-        once, and readouts that ignore features.
+        and needs no seed. "drift" contains networks, Gaussian processes, Gaussian
+        processes that forget old rows, and readouts that ignore features. "stream", for
+        long streams, contains networks that learn every row once, and readouts that
+        ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
@@ -99,7 +99,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Precision to which the factors of matrix products are rounded when networks are
         trained. "float32" does not round them. "bfloat16" rounds only the factors of
         hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
-        and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
+        and a single thread. Sums, parameters, moments and predictions stay float32,
         except that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace: the loss and posterior probability of each of K
@@ -138,9 +138,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example under the switching mixture, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the same labels without features, under a Gaussian whose mean and
-        variance are learned online
-        (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
+        Cost of the same labels without features, in nats, under a Gaussian whose mean
+        and variance are learned online
+        (:func:`~sklearn_mdl.metrics.gaussian_codelengths`). Labels before the readouts
+        first learn are coded with the fixed Student-t distribution.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     pool_kinds_ : list of n_kinds names
@@ -161,7 +162,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Number of examples after which each readout retired, or -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights of the mixture, not normalised (uniform if None).
+        Prior weights of the mixture (uniform if None). They need not sum to one.
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     diverged_readouts_ : list of str

@@ -20,7 +20,7 @@ from sklearn_mdl._core.side_by_side import end_with, watched
 from sklearn_mdl._core.validation import warn_caller
 
 PLAN = "plan.json"
-PROBES = 2  # calls per job, since some workers may get no call in the first round
+PROBES = 2  # calls per job, which makes it likely that every worker gets a call
 
 
 class Worker(NamedTuple):

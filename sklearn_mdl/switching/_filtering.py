@@ -108,7 +108,8 @@ class MarkovFilter:
     def rates(self, n_steps: int) -> Floats | None:
         """Return the probability (n,) of a redraw on entering each next step.
 
-        None if a step does more than redraw, or for states with several rows.
+        None if a step does more than redraw, if states have several rows, or while a
+        weight is too small.
         """
         if not self.is_simple or len(self.state) > 1:
             return None
@@ -420,7 +421,10 @@ class MixtureFilter:
         coding.posterior[:] = _averages(odds, parts)
 
     def simple_filters(self, n_steps: int) -> tuple[list[MarkovFilter], Floats | None]:
-        """Return all filters and their rates (n, J), or None if one is not simple."""
+        """Return the Markov filters, and the rates (n, J) of all filters.
+
+        Instead of rates, the second value is None if a filter is not simple.
+        """
         filters = [part for part in self.filters if isinstance(part, MarkovFilter)]
         rates = [part.rates(n_steps) for part in filters]
         given = [rate for rate in rates if rate is not None]

@@ -49,5 +49,5 @@ class KeptShares:
 
 
 def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
-    """Return the `KeptShares` of a prior with one-row states, or None for others."""
+    """Return the `KeptShares` of a prior with plain transitions, or otherwise None."""
     return KeptShares(prior) if n_rows == 1 and prior.transition(2).is_plain else None

@@ -241,7 +241,7 @@ class Transition(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """True for states with one row, in which the expert is kept or redrawn."""
+        """True for one-row states, if a redraw may return the previous expert."""
         fixed = self.enter is not None and not (self.ageing or self.others)
         return fixed and len(self.draw) == 1
 

@@ -12,7 +12,7 @@ LEAST = float(np.finfo(np.float64).min)
 
 
 def row_minima(losses: Floats) -> Floats:
-    """Return the smallest loss of each row, or zero where all are infinite."""
+    """Return the smallest loss of each row, or zero if all its losses are infinite."""
     minima: Floats = losses.min(axis=1)
     minima[np.isinf(minima)] = 0.0
     return minima
@@ -46,7 +46,7 @@ def log_sums(scores: Floats) -> Floats:
 
 
 def scaled_rows(state: Floats) -> tuple[Floats, Floats]:
-    """Return rows that sum to one, and the logs of their previous sums."""
+    """Divide rows by their sums unless these are zero; return rows and log sums."""
     sums = np.add.reduce(state, axis=1)
     return state / np.where(sums > 0, sums, 1.0)[:, np.newaxis], logs(sums)
 

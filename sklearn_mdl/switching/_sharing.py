@@ -23,9 +23,8 @@ from sklearn_mdl.switching._prior import (
 class BayesMixture(MarkovPrior):
     """The Bayesian mixture: one expert for the whole stream.
 
-    The codelength ``-log sum_k w(k) exp(-sum_t L_t(k))`` exceeds the codelength
-    of expert ``k`` by at most ``-log w(k)`` nats, which is ``log K`` for uniform
-    weights.
+    The codelength ``-log sum_k w(k) exp(-sum_t L_t(k))`` exceeds the codelength of
+    expert ``k`` by at most ``-log w(k)`` nats, which is ``log K`` for uniform weights.
 
     See Also
     --------

@@ -31,8 +31,10 @@ from sklearn_mdl.switching import (
     BayesMixture,
     ForwardPass,
     LearnedShare,
+    MarkovPrior,
     Race,
     SwitchDistribution,
+    Transition,
     UniversalShare,
     forward,
 )
@@ -132,6 +134,13 @@ def test_a_late_readout_predicts_what_it_knew_in_time():
             )
 
 
+class AgeingLater(MarkovPrior):
+    """A prior whose kept experts age from step 3 on, and are redrawn more often."""
+
+    def transition(self, t):
+        return Transition(draw=np.linspace(0.1, 0.9, max(1, t - 2)), ageing=t > 2)
+
+
 PRIORS = {
     "bayes": BayesMixture(),
     "fixed": FixedShare(m=2),
@@ -140,6 +149,7 @@ PRIORS = {
     "universal": UniversalShare(),
     "others": FixedShare(alpha=0.3, redraw=False),
     "all redrawn": FixedShare(m=4),
+    "ageing later": AgeingLater(),
 }
 
 

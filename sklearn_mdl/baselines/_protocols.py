@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -249,16 +249,19 @@ def measure(task: Measurement, device: str | None = None) -> Measured:
     return Measured(values, time.perf_counter() - start, reason, notes.lines())
 
 
-def _value(name: str, estimator: Any, train: Rows, test: Rows, split: Split) -> float:
+def _value(
+    name: str, estimator: BaseEstimator | None, train: Rows, test: Rows, split: Split
+) -> float:
     if name == "logme":
         return log_evidence(*train).value
     if name == "rankme":
         return rank_me(train[0])
+    if name == "vinfo":
+        own = None if estimator is None else seeded(estimator, split.seed)
+        return usable_information(train, test, own).value
     if name == "blockwise" and is_classifier(estimator):
         estimator = BlockwiseCode(estimator)
-    estimator = None if estimator is None else seeded(estimator, split.seed)
-    if name == "vinfo":
-        return usable_information(train, test, estimator).value
+    estimator = seeded(estimator, split.seed)
     if name in ("blockwise", "variational"):
         return float(estimator.fit(*train).codelength_)
     if name == "permutation":

@@ -38,7 +38,7 @@ class LabelCounts:
 
     def log_proba(self) -> Floats:
         """Return the log-probabilities (C,) of the next label."""
-        logs: Floats = np.log(self.counts / self.counts.sum())
+        logs: Floats = np.log(self.counts / np.add.reduce(self.counts))
         return logs
 
     def add_classes(self, n: int) -> None:
@@ -70,7 +70,7 @@ class LabelTransitions:
         counts = np.full(self.n_classes, 0.5)
         if seen := self.after.get(self.last):
             counts[list(seen)] += list(seen.values())
-        logs: Floats = np.log(counts / counts.sum())
+        logs: Floats = np.log(counts / np.add.reduce(counts))
         return logs
 
     def add_classes(self, n: int) -> None:

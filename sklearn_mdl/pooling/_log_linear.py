@@ -298,9 +298,9 @@ class PoolPass(GroupPass):
     def _pooled(self, scores: Floats) -> Floats:
         """Return the pool's probabilities (C,) before the floor is mixed in."""
         pooled: Floats = self.weights @ scores
-        pooled -= pooled.max()
+        pooled -= np.maximum.reduce(pooled)  # faster than the method
         np.exp(pooled, out=pooled)
-        pooled /= pooled.sum()
+        pooled /= np.add.reduce(pooled)
         return pooled
 
     def _checked(

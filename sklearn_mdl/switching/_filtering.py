@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_mdl.switching._kept_shares import kept_shares
+from sklearn_mdl.switching._kept_shares import KeptShares, redraw_rates
 from sklearn_mdl.switching._prior import (
     Component,
     Floats,
@@ -92,7 +92,7 @@ class MarkovFilter:
         self.state = prior.initial(w)
         self.scores: Floats | None = None
         self.t = 1
-        self._kept = kept_shares(prior, len(self.state))
+        self._kept = KeptShares(prior)
 
     @property
     def weights(self) -> Floats:
@@ -100,20 +100,15 @@ class MarkovFilter:
         weights: Floats = np.add.reduce(self._unscaled(), axis=0)
         return weights
 
-    @property
-    def is_simple(self) -> bool:
-        """True if :func:`kept_shares` applies and no weight is too small."""
-        return self._kept is not None and self.scores is None
-
     def rates(self, n_steps: int) -> Floats | None:
         """Return the probability (n,) of a redraw on entering each next step.
 
         None if a step does more than redraw, if states have several rows, or while a
         weight is too small.
         """
-        if not self.is_simple or len(self.state) > 1:
+        if self.scores is not None or len(self.state) > 1:
             return None
-        return self.prior.redraw_rates(self.t + 1, self.t + 1 + n_steps)
+        return redraw_rates(self.prior, self.t + 1, self.t + 1 + n_steps)
 
     @property
     def log_weights(self) -> Floats:
@@ -124,8 +119,9 @@ class MarkovFilter:
 
     def ahead(self, n_steps: int) -> Floats:
         """Return the weights (K,) after ``n_steps`` further steps without labels."""
-        if self._kept is not None:
-            return self._moved(self.weights, self._kept.between(self.t, n_steps))
+        kept = self._kept.between(self.t, n_steps)
+        if kept is not None:
+            return self._moved(self.weights, kept)
         state = self._unscaled()
         for t in range(self.t + 1, self.t + n_steps + 1):
             state = apply(state, self.w, self.prior.transition(t))
@@ -147,8 +143,8 @@ class MarkovFilter:
         -------
         followed : Followed
         """
-        if self._kept is not None:
-            kept = self._kept.between(self.t + places, n_ahead)
+        kept = self._kept.between(self.t + places, n_ahead)
+        if kept is not None:
             before, codelengths = _weights_around(self, losses)
             weights = self._moved(before[places], kept[:, np.newaxis])
             return Followed(weights, codelengths)

@@ -28,26 +28,44 @@ class KeptShares:
         # The last step, up to each step, that redraws with probability one.
         self._redrawn = np.zeros(2, dtype=np.intp)
 
-    def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
-        """Return the probability of no redraw in ``n_steps`` steps after ``first``."""
+    def between(self, first: Steps | int, n_steps: Steps | int) -> Floats | None:
+        """Return the probability of no redraw in ``n_steps`` steps after ``first``.
+
+        None if a step does more than redraw the expert in a state with one row.
+        """
         start = np.asarray(first)
         stop = start + n_steps
-        self._extend(int(stop.max(initial=0)) + 1)
+        if not self._extend(int(stop.max(initial=0)) + 1):
+            return None
         products = np.exp(self._logs[stop] - self._logs[start])
         return np.where(self._redrawn[stop] > start, 0.0, products)
 
-    def _extend(self, n_steps: int) -> None:
+    def _extend(self, n_steps: int) -> bool:
+        """Fill the entries of steps before ``n_steps``, if all of them only redraw."""
+        rates = redraw_rates(self._prior, self._n_steps, n_steps)
+        if rates is None:
+            return False
         if n_steps > len(self._logs):
             room = max(n_steps, 2 * len(self._logs)) - len(self._logs)
             self._logs = np.pad(self._logs, (0, room))
             self._redrawn = np.pad(self._redrawn, (0, room))
-        for t in range(self._n_steps, n_steps):
-            kept = 1.0 - float(self._prior.transition(t).draw[0])
+        for t, rate in enumerate(rates.tolist(), start=self._n_steps):
+            kept = 1.0 - rate
             self._logs[t] = self._logs[t - 1] + (math.log(kept) if kept > 0 else 0.0)
             self._redrawn[t] = self._redrawn[t - 1] if kept > 0 else t
         self._n_steps = max(self._n_steps, n_steps)
+        return True
 
 
-def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
-    """Return the `KeptShares` of a prior with plain transitions, or otherwise None."""
-    return KeptShares(prior) if n_rows == 1 and prior.transition(2).is_plain else None
+def redraw_rates(prior: MarkovPrior, start: int, stop: int) -> Floats | None:
+    """Return the probability of a redraw on entering each step of a range.
+
+    None if a step does more than redraw the expert in a state with one row.
+    """
+    rates = []
+    for t in range(start, stop):
+        transition = prior.transition(t)
+        if not transition.is_plain:
+            return None
+        rates.append(transition.draw[0])
+    return np.array(rates)

@@ -128,24 +128,6 @@ class MarkovPrior(SwitchingPrior):
         transition : Transition
         """
 
-    def redraw_rates(self, start: int, stop: int) -> Floats | None:
-        """Return the probability of a redraw on entering each step of a range.
-
-        Parameters
-        ----------
-        start, stop : int
-            First step that is entered, at least 2, and the step after the last.
-
-        Returns
-        -------
-        rates : ndarray of shape (stop - start,) or None
-            None if a step does more than redraw the expert in a state with one row.
-        """
-        steps = [self.transition(t) for t in range(start, stop)]
-        if not all(step.is_plain for step in steps):
-            return None
-        return np.array([step.draw[0] for step in steps])
-
     def initial(self, w: Floats) -> Floats:
         """Return the state at the first step, before its label.
 

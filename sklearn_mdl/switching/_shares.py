@@ -160,7 +160,7 @@ class LearnedGroupedShare:
         """Return the weights (K,) after ``n_steps`` further steps without labels."""
         shares = self._by_rate(self._share.ahead(n_steps))
         posterior = np.repeat(self.posterior, self._sizes, axis=1)
-        weights: Floats = (posterior * shares).sum(0)
+        weights: Floats = np.add.reduce(posterior * shares)
         return weights
 
     def _by_rate(self, values: Floats) -> Floats:
@@ -189,11 +189,11 @@ class LearnedGroupedShare:
         n_rates = len(self.posterior)
         copies = np.concatenate([losses] * n_rates)  # faster than np.tile
         costs = self._by_rate(self._share.observe(copies))
-        least = costs.min(0)
+        least = np.minimum.reduce(costs)
         finite = np.isfinite(least)
         excesses = np.where(finite, costs, 0.0) - np.where(finite, least, 0.0)
         joint = self.posterior * np.exp(-excesses)
-        totals = joint.sum(0)
+        totals = np.add.reduce(joint)
         self.posterior = joint / totals
         codelengths: Floats = least - np.log(totals)
         return codelengths

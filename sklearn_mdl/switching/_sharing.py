@@ -207,28 +207,8 @@ class FixedShare(MarkovPrior):
             return -math.expm1(-1.0 / ((t + 1) * math.log(t + 1) ** 2))
         if self.alpha is not None:
             return float(self.alpha)  # a float32 would lose digits in every step
-        return min(1.0, (self._blocks - 1.0) / t)
-
-    def redraw_rates(self, start: int, stop: int) -> Floats | None:
-        """Return ``rate(t)`` for each step of a range.
-
-        Parameters
-        ----------
-        start, stop : int
-            First step that is entered, at least 2, and the step after the last.
-
-        Returns
-        -------
-        rates : ndarray of shape (stop - start,) or None
-            None if a draw may not return the previous expert.
-        """
-        if self.alpha is not None or not self.redraw:
-            return super().redraw_rates(start, stop)
-        return np.minimum(1.0, (self._blocks - 1.0) / np.arange(start, stop))
-
-    @property
-    def _blocks(self) -> float:
-        return 2.0 if self.m is None else float(self.m)
+        blocks = 2.0 if self.m is None else float(self.m)
+        return min(1.0, (blocks - 1.0) / t)
 
     def transition(self, t: int) -> Transition:
         """Keep the expert, or redraw it with probability ``rate(t)``."""

@@ -789,7 +789,9 @@ def test_unlike_machines_are_reported(tmp_path, monkeypatch):
         lambda device: {"machine": "another"},
     )
     assert running.score_cell is real
-    with pytest.warns(UserWarning, match="scored in different environments"):
+    with pytest.warns(
+        UserWarning, match=r"different environments .*, so their results"
+    ):
         small(results=tmp_path).fit(study(2))
 
 

@@ -104,7 +104,8 @@ def test_readouts_that_do_not_fit_are_refused_with_their_sizes(monkeypatch):
     monkeypatch.setattr(plan, "memory_of", lambda device: 300_000)
     words = (
         r"need 0\.000\d+ GB for weights.*but cpu has 0\.0003 GB; leave out some"
-        r" of the 6 readouts with hidden_layer_sizes=\(40, 40\), .* 7\S+-05 GB for each"
+        r" of the 6 readouts with hidden_layer_sizes=\(40, 40\), .* 7\S+-05 GB for"
+        r" each trained"
     )
     with pytest.raises(MemoryError, match=words):
         stacks()

@@ -449,7 +449,7 @@ class MixtureFilter:
             np.add.reduce(joint, axis=1, out=totals[i])
             joint /= totals[i, :, np.newaxis]
             state = kept * joint + drawn
-        least = np.minimum.reduce([*parts[:, 1:].swapaxes(0, 1), state])
+        least = np.minimum(parts[:, 1:].min(axis=1, initial=math.inf), state)
         if not ((totals > TINY).all() and (least >= LOW * w).all()):
             return False
         logs = [math.log(total) for total in totals.ravel().tolist()]

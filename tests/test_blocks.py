@@ -329,5 +329,5 @@ def test_lists_that_cannot_be_are_refused_in_a_sentence():
         )
     with pytest.raises(ValueError, match="at least one entry each, got 0 views"):
         view_readouts({})
-    with pytest.raises(ValueError, match="'drift' or 'stream', got 'mixed'"):
+    with pytest.raises(ValueError, match=r"'nets', 'stream'\], got 'mixed'"):
         fitted("reals", view_readouts(BLOCKS, "mixed"))

@@ -45,11 +45,6 @@ class Schedule:
         self.keys: list[int] = []
         self._names: set[int] = set()
 
-    @property
-    def is_immediate(self) -> bool:
-        """True if every label is known before the next row is predicted."""
-        return not self.delay and not self.starts
-
     def check(self, keys: Keys) -> None:
         """Raise if the group keys (n,) of further rows are invalid.
 

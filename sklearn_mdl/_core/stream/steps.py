@@ -240,8 +240,13 @@ def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:
 
 
 def prequential_steps(
-    learner: Learner, rows: ScaledRows, state: PassState, outcome: Outcome, stop: int
-) -> Generator[Prediction, Tensor, None]:
+    learner: Learner,
+    rows: ScaledRows,
+    state: PassState,
+    outcome: Outcome,
+    stop: int,
+    labels: Tensor | None = None,
+) -> Steps:
     """Predict, observe and learn rows up to ``stop``, as a coroutine.
 
     The learner always predicts a whole block (see `Learner.rows_ahead`). Rows of the
@@ -253,6 +258,10 @@ def prequential_steps(
 
     All rows of a group are predicted, block by block, before the learner observes any
     of their labels. Delayed labels are observed only when they arrive.
+
+    If the ``labels`` of all rows up to ``stop`` are given, a learner that ignores
+    features follows them in one step, with the same results. Each label must become
+    known before the next row.
 
     Yields
     ------
@@ -268,6 +277,11 @@ def prequential_steps(
         rows; the remaining rows are then predicted again.
     """
     rows = rows.of(learner.view.columns)
+    if labels is not None and isinstance(learner, LabelLearner):
+        yield outcome.prediction(learner.follow(labels))
+        rows.reveal(state.n_scored, labels)
+        state.n_scored = state.n_known = stop
+        state.n_learned, _ = rows.part(stop)
     # Checking for failures first is faster for small blocks, but would stall a GPU.
     checks = learner.rows_ahead is not None and state.failed_at.device.type == "cpu"
     all_sound = checks and state.is_sound
@@ -317,47 +331,16 @@ def usable(
 
 
 def segment_jobs(
-    learners: Sequence[Learner],
-    states: Sequence[PassState],
-    rows: ScaledRows,
-    outcome: Outcome,
-    labels: Tensor,
+    learners: Sequence[Learner], steps: Sequence[Steps], labels: Tensor
 ) -> Iterator[object]:
     """Yield a job for each built-in learner, and one job for all foreign learners.
 
-    Each job evaluates its learners on the next rows, with labels (n,). Foreign learners
-    must come last.
+    Foreign learners must come last.
     """
-    foreign = []
-    for learner, state in zip(learners, states, strict=True):
-        if isinstance(learner, LabelLearner) and rows.schedule.is_immediate:
-            yield delayed(follow_labels)(learner, state, rows, outcome, labels)
-            continue
-        stop = state.n_scored + len(labels)
-        steps = prequential_steps(learner, rows, state, outcome, stop)
-        if learner.foreign:
-            foreign.append(steps)
-        else:
-            yield delayed(score_segment)([steps], labels)
-    if foreign:
-        yield delayed(score_segment)(foreign, labels)
-
-
-def follow_labels(
-    learner: LabelLearner,
-    state: PassState,
-    rows: ScaledRows,
-    outcome: Outcome,
-    labels: Tensor,
-) -> list[tuple[np.ndarray, Prediction]]:
-    """Evaluate a learner that ignores features, as its steps would, but faster."""
-    with fixed_arithmetic(), flushed_denormals():
-        whole = outcome.prediction(learner.follow(labels))
-    rows = rows.of(learner.view.columns)
-    rows.reveal(state.n_scored, labels)
-    state.n_scored = state.n_known = state.n_scored + len(labels)
-    state.n_learned, _ = rows.part(state.n_known)
-    return [(whole.losses(labels).T.cpu().numpy(), whole)]
+    n_own = sum(not learner.foreign for learner in learners)
+    for part in [*([each] for each in steps[:n_own]), steps[n_own:]]:
+        if part:
+            yield delayed(score_segment)(part, labels)
 
 
 def score_segment(

@@ -217,17 +217,21 @@ class Threads:
             yield self.new_class_scores(int(labels[0]))
             self.learn_new_class(int(labels[0]))
         else:
-            jobs = segment_jobs(
-                self.learners, self.states, self.rows, self.outcome, labels
-            )
+            jobs = segment_jobs(self.learners, self.steps(stop, labels), labels)
             results = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
             yield self._scores(list(chain(*results)), labels)
         self.close(stop)
 
-    def steps(self, stop: int) -> list[Steps]:
-        """Return generators of the learners' steps over rows up to ``stop``."""
+    def steps(self, stop: int, labels: Tensor | None = None) -> list[Steps]:
+        """Return generators of the learners' steps over rows up to ``stop``.
+
+        If the ``labels`` of these rows are given, learners that ignore features use
+        them to take all steps at once.
+        """
+        if self.rows.schedule.delay or self.rows.schedule.ends:
+            labels = None
         return [
-            prequential_steps(learner, self.rows, state, self.outcome, stop)
+            prequential_steps(learner, self.rows, state, self.outcome, stop, labels)
             for learner, state in zip(self.learners, self.states, strict=True)
         ]
 

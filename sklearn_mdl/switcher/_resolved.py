@@ -200,12 +200,16 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
     return store[0], True
 
 
-def stored_below(store: Store, name: str) -> Store:
-    """Return a store in the subfolder `name`, or in memory if `store` is in memory."""
-    place, keeps_mixtures = store_of(store)
-    if place == "memory":
-        return store
-    return (Path(place) / name, MIXTURES) if keeps_mixtures else Path(place) / name
+def folders_below(estimator: BaseEstimator, name: str) -> dict[str, Store]:
+    """Return the parameters that make an estimator write to subfolders `name`."""
+    params, folders = estimator.get_params(deep=False), dict[str, Store]()
+    place, keeps_mixtures = store_of(params.get("store", "memory"))
+    if place != "memory":
+        folder = Path(place) / name
+        folders["store"] = (folder, MIXTURES) if keeps_mixtures else folder
+    if params.get("checkpoint") is not None:
+        folders["checkpoint"] = Path(params["checkpoint"]) / name
+    return folders
 
 
 def readout_weights(

@@ -45,7 +45,8 @@ from benchmarks.choice import (
     n_orders,
     valued,
 )
-from sklearn_mdl.model_selection._certainty import chances_of_best, sample_of
+from sklearn_mdl.model_selection._certainty import sample_of
+from sklearn_mdl.ranking import shares_best
 
 KEPT = Path(__file__).with_suffix(".json")
 METHODS = ["linear", "closed-form", "probes", "LogME", "RankMe"]
@@ -182,7 +183,7 @@ class Text(Choice):
 
         def shares(columns):
             sample = sample_of([cells[e] for e in columns])
-            return chances_of_best(sample.draws(np.random.default_rng(0)))
+            return shares_best(sample.draws(np.random.default_rng(0)))
 
         answers = [
             np.load(self.store.truth_path(name, criteria.class_count(y, n), one))

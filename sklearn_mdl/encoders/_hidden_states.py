@@ -6,12 +6,14 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from sklearn_mdl._core.numerics import default_torch, evaluation_mode
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
@@ -274,14 +276,12 @@ class HiddenStatesEncoder(ViewEncoder):
 
 def _pad(rows: list[Any]) -> Inputs:
     """Return token ids padded on the right, and the mask of real tokens."""
-    ids = [np.asarray(row) for row in rows]
-    for row, values in zip(rows, ids, strict=True):
-        if values.ndim != 1 or values.dtype.kind not in "iu":
+    tokens = []
+    for row in rows:
+        ids = np.asarray(row)
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":
             required, cure = "lists of token ids", "pass tokenizer=TOKENIZER for text"
             raise invalid("Rows of X without a tokenizer", required, row, cure)
-    longest = max(map(len, ids))
-    tokens = np.zeros((len(ids), longest), np.int64)
-    mask = np.zeros((len(ids), longest), np.int64)
-    for place, row in enumerate(ids):
-        tokens[place, : len(row)], mask[place, : len(row)] = row, 1
-    return {"input_ids": torch.from_numpy(tokens), MASK: torch.from_numpy(mask)}
+        tokens.append(torch.from_numpy(ids.astype(np.int64)))
+    pad = partial(pad_sequence, batch_first=True)
+    return {"input_ids": pad(tokens), MASK: pad([torch.ones_like(t) for t in tokens])}

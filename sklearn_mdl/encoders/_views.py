@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
@@ -109,14 +109,9 @@ def views_of(
     sizes = _sizes(activations, names)
     taken = _checked_layers(layers, sizes["layer"], "layer" in names)
     wanted = checked_positions(positions) if "position" in names else ["last"]
-    views = [
-        view_name(
-            layer if "layer" in names else None,
-            position if "position" in names else None,
-        )
-        for layer in taken
-        for position in wanted
-    ]
+    shown = taken if "layer" in names else [None]
+    places = wanted if "position" in names else [None]
+    views = [view_name(layer, position) for layer, position in product(shown, places)]
     columns = slices_of(views, [sizes["feature"]] * len(views))
     place = None if path is None else Path(path)
     if place is not None:

@@ -23,7 +23,7 @@ from sklearn_mdl.readouts import Terms, terms_of
 from sklearn_mdl.switcher import (
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
-    stored_below,
+    folders_below,
 )
 
 KEPT_ROWS = 2000  # maximum number of rows of a stored posterior
@@ -354,10 +354,7 @@ def _switcher_of(task: Task, device: str | None) -> Switcher:
     if device is not None and switcher.n_jobs != "processes":  # processes choose one
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
-    switcher.set_params(store=stored_below(switcher.store, folder))
-    if switcher.checkpoint is not None:
-        switcher.set_params(checkpoint=Path(switcher.checkpoint) / folder)
-    return switcher
+    return switcher.set_params(**folders_below(switcher, folder))
 
 
 def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:

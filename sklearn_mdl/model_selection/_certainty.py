@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t
 
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.ranking import Floats as Floats, shares_best
+from sklearn_mdl.ranking import Floats as Floats
 
 Columns = int | slice | list[int] | NDArray[np.intp]
 
@@ -239,13 +239,3 @@ def _contrasts(cell: Cell | Losses, n_orders: int) -> Floats:
     scale = TRAINING * math.sqrt(n_units / n_used / n_orders)
     differences: Floats = scale * (blocks[:, 0] - blocks[:, 1])
     return differences
-
-
-def chances_of_best(scores: Floats) -> Floats:
-    """Return, for each encoder, the share of draws in which its score is lowest.
-
-    Scores are of shape (n_draws, n_encoders). If any score is NaN, so are all shares.
-    """
-    if np.isnan(scores).any():
-        return np.full(scores.shape[1], np.nan)
-    return shares_best(scores)

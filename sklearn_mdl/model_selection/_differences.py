@@ -117,12 +117,8 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         return len(self.readouts)
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
-        places = [(d, e) for d, row in enumerate(self) for e in range(len(row))]
-        return {
-            "dataset": self._datasets([d for d, _ in places]),
-            "encoder": self._encoders([e for _, e in places]),
-            "readout": [self.readouts[d][e] for d, e in places],
-        }
+        columns = self._by_cell("readouts")
+        return {name.removesuffix("s"): column for name, column in columns.items()}
 
 
 FORESEEABLE = 2  # predictions for more than twice the given labels are guesses

@@ -370,11 +370,6 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         given = kinds if self.switcher is None else [self.switcher]
         return CellStore(Path(self.results) / "cells", *given)
 
-    def _check_permutable(self) -> None:
-        """Raise before the run for settings that the permutation test would reject."""
-        if getattr(self.switcher, "label_delay", 0):
-            raise unsupported(PERMUTATIONS, DELAY, "pass n_permutations=None")
-
     def _tasks(
         self, datasets: Datasets, encoders: Encoders | None
     ) -> list[Task | Failure]:
@@ -382,8 +377,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         self._store()  # raises TypeError for settings that cannot be written to JSON
         refuse_new_classes(self.switcher)
         if self.n_permutations is not None:
-            self._check_permutable()
-            _check_kernels(None if self.switcher is None else self.switcher.readouts)
+            _check_permutable(self.switcher or MDLReadoutSwitcher())
         datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # otherwise an error is raised below
             _check_groups(self.dataset_groups or {}, datasets)
@@ -469,8 +463,11 @@ def _equal_readouts(
     return name, width, 0 if dataset.is_real else len(np.unique(dataset.labels))
 
 
-def _check_kernels(readouts: object) -> None:
-    """Raise ValueError for a list without kernel readouts."""
+def _check_permutable(switcher: Switcher) -> None:
+    """Raise before the run for settings that the permutation test would reject."""
+    if switcher.label_delay:
+        raise unsupported(PERMUTATIONS, DELAY, "pass n_permutations=None")
+    readouts: object = switcher.readouts
     if isinstance(readouts, str | None):
         readouts = named_readouts(readouts, 1, 2)
     kernels_of(readouts if isinstance(readouts, list | tuple) else [readouts])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import OnlineEstimator
@@ -302,10 +303,8 @@ def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
 def _count_returning(fitted: _Fitted) -> int:
     """Count the rows that have already been learned, as in `count_returning`."""
     X, samples = fitted.X, fitted.switcher._run.samples
-    step = max(1, COMPARED_AT_ONCE // X.shape[1])
-    starts = range(0, len(samples), step)
-    stream = (samples.rows(i, min(i + step, len(samples))) for i in starts)
-    return count_returning(X, stream)
+    batches = gen_batches(len(samples), max(1, COMPARED_AT_ONCE // X.shape[1]))
+    return count_returning(X, (samples.rows(b.start, b.stop) for b in batches))
 
 
 class _Fitted(NamedTuple):
@@ -392,14 +391,13 @@ def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
     if np.any(shuffled >= len(X)):
         return "the fit was interrupted before all rows had been scored"
     order[: len(shuffled)] = shuffled
-    run, step = switcher._run, max(1, COMPARED_AT_ONCE // X.shape[1])
+    run = switcher._run
     labels = run.labels[: len(X)].cpu().numpy()
     if not np.array_equal(y[order], switcher._decoded(labels)):
         return "y holds other labels, or the same labels in another order"
-    for start in range(0, len(X), step):
-        chosen = order[start : start + step]
-        rows = run.samples.rows(start, start + len(chosen))
-        if not np.array_equal(X[chosen].astype(np.float32, copy=False), rows):
+    for batch in gen_batches(len(X), max(1, COMPARED_AT_ONCE // X.shape[1])):
+        rows = run.samples.rows(batch.start, batch.stop)
+        if not np.array_equal(X[order[batch]].astype(np.float32, copy=False), rows):
             return OTHER_ROWS
     return ""
 

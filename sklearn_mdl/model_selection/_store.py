@@ -24,7 +24,7 @@ from sklearn_mdl.model_selection._tasks import (
     settings_of_cells,
     versions,
 )
-from sklearn_mdl.readouts import Terms
+from sklearn_mdl.readouts import Terms, grouped
 
 MOST_BYTES = 2**26  # maximum length of a cell's JSON
 
@@ -217,9 +217,8 @@ class CellStore:
         tasks : sequence of Task
             Tasks whose cells are missing.
         """
-        kept: dict[str, list[Path]] = {}
-        for path in self.folder.glob("*.json"):
-            kept.setdefault(path.stem[: -DIGITS - 1], []).append(path)
+        paths = self.folder.glob("*.json")
+        kept = grouped((path.stem[: -DIGITS - 1], path) for path in paths)
         changes: dict[tuple[str, Terms], list[Terms]] = {}
         for task in tasks:
             if task.readouts is None:  # a user's list is part of the settings

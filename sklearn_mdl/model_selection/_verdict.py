@@ -13,13 +13,8 @@ from scipy.stats import rankdata
 
 from sklearn_mdl.model_selection._cell_arrays import CellArrays
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._certainty import (
-    SURE,
-    Floats,
-    Sample,
-    chances_of_best,
-)
-from sklearn_mdl.ranking import pairwise_wilcoxon
+from sklearn_mdl.model_selection._certainty import SURE, Floats, Sample
+from sklearn_mdl.ranking import pairwise_wilcoxon, shares_best
 
 MOST_NAMES = 4  # maximum number of names in a sentence
 MISSING = (
@@ -307,7 +302,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     for first, sample in zip(ranking.first_cells_, samples, strict=True):
         draws = sample.draws(rng)
         ranks = ranks + rankdata(draws, axis=1)
-        datasets.append(_on_dataset(ranking, first, sample, chances_of_best(draws)))
+        datasets.append(_on_dataset(ranking, first, sample, shares_best(draws)))
     # Correct for all pairs, since the best encoder is chosen on the same datasets. The
     # first pairs are those with the best encoder.
     pairs = list(combinations(order, 2))
@@ -322,7 +317,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     else:
         out = [name for name in names[1:] if all(name in d.worse for d in datasets)]
     equivalent = [name for name in names[1:] if name not in out]
-    overall = _best(names, chances_of_best(ranks)[order], equivalent)
+    overall = _best(names, shares_best(ranks)[order], equivalent)
     return Verdict(
         best=names[0],
         equivalent=equivalent,

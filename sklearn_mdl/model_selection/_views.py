@@ -11,15 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl._core.stream.schedule import group_starts
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.model_selection._certainty import (
-    SURE,
-    Floats,
-    Losses,
-    chances_of_best,
-    sample_of,
-)
+from sklearn_mdl.model_selection._certainty import SURE, Floats, Losses, sample_of
 from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.model_selection._verdict import names_of, outlook
+from sklearn_mdl.ranking import shares_best
 
 MOST_ROWS = 10  # maximum number of rows of the printed table
 
@@ -180,7 +175,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     # Rows that were predicted from the same labels are not independent.
     starts = group_starts(trace.known)
     sample = sample_of([[Losses(column, starts)] for column in trace.view_losses.T])
-    shares = chances_of_best(sample.draws(np.random.default_rng(0)))
+    shares = shares_best(sample.draws(np.random.default_rng(0)))
     order = np.argsort(sample.codelengths, kind="stable")
     more = math.nan
     if not np.isnan(shares).any():

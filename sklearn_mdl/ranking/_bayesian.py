@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import gen_batches
 
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult, Pairs
@@ -156,23 +157,17 @@ def _shares_of_draws(
     i, j = np.triu_indices(weights.shape[1])
     doubled = np.where(i == j, 1.0, 2.0)
     wins = np.zeros((3, len(ratios)))
-    for columns in _blocks(len(ratios), len(i)):
+    for columns in gen_batches(len(ratios), max(1, _BLOCK // len(i))):
         sums = ratios[columns, :][:, i] + ratios[columns, :][:, j]
         beyond = np.concatenate([_beyond(-sums, 2 * margin), _beyond(sums, 2 * margin)])
-        for rows in _blocks(len(weights), len(i) + len(beyond)):
+        n_rows = max(1, _BLOCK // (len(i) + len(beyond)))
+        for rows in gen_batches(len(weights), n_rows):
             drawn = weights[rows]
             regions = (drawn[:, i] * drawn[:, j] * doubled) @ beyond.T
             first, second = np.split(regions, 2, axis=1)
             wins[:, columns] += _n_won(first, 1.0 - first - second, second)
     first, equivalent, second = wins / len(weights)
     return first, equivalent, second
-
-
-def _blocks(length: int, width: int) -> Iterator[slice]:
-    """Yield slices of rows with at most ``_BLOCK`` values each, or single rows."""
-    n_rows = max(1, _BLOCK // width)
-    for start in range(0, length, n_rows):
-        yield slice(start, start + n_rows)
 
 
 def _beyond(sums: _pairs.Floats, bound: float) -> _pairs.Floats:

@@ -394,8 +394,9 @@ def rank_intervals(
 def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
     """Return, for each column, the share of rows that it wins. The lowest score wins.
 
-    Tied columns share a row equally.
+    Tied columns share a row equally. If any score is NaN, so are all shares.
     """
     best = scores == scores.min(axis=1, keepdims=True)
-    shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    with np.errstate(invalid="ignore"):  # no column wins a row with NaN
+        shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     return shares

@@ -96,7 +96,8 @@ class NamedResult(ABC):
 
     def _by_cell(self, *names: str) -> dict[str, list[object]]:
         """Return the dataset, encoder and attributes of each table cell as columns."""
-        datasets, encoders = np.indices(getattr(self, names[0]).shape).reshape(2, -1)
+        shape = np.shape(getattr(self, names[0]))
+        datasets, encoders = np.indices(shape).reshape(2, -1)
         return {
             "dataset": self._datasets(datasets),
             "encoder": self._encoders(encoders),

@@ -19,7 +19,7 @@ from sklearn_mdl.switcher._repooling import KindMixtures, PooledTrace
 from sklearn_mdl.switcher._resolved import (
     ResolvedSettings,
     batch_sizes as batch_sizes,
-    stored_below as stored_below,
+    folders_below as folders_below,
 )
 from sklearn_mdl.switcher._segments import StreamSegments
 from sklearn_mdl.switcher._stored_losses import StoredLosses

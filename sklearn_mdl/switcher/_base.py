@@ -5,17 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_consistent_length
 
-from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import PRECISIONS, as_array
 from sklearn_mdl._core.side_by_side import Devices
@@ -40,13 +38,7 @@ from sklearn_mdl.switcher._loss_files import description
 from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
 from sklearn_mdl.switcher._resolved import (
     PROCESSES,
-    BatchSize,
-    Pooling,
-    Racing,
-    ReadoutWeights,
     ResolvedSettings,
-    Store,
-    StorePath,
     resolved,
     store_of,
 )
@@ -57,7 +49,7 @@ from sklearn_mdl.switcher._split import (
     check_split,
     folder_of,
 )
-from sklearn_mdl.switching import PriorLike, Race, SwitchingPrior
+from sklearn_mdl.switching import Race, SwitchingPrior
 
 # Parameters that are objects: name, class, and the noun and example that errors use.
 NESTED: list[tuple[str, type, str, str]] = [
@@ -70,25 +62,8 @@ NESTED: list[tuple[str, type, str, str]] = [
 SHOWN = 3  # maximum number of readouts that a warning names
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class BaseSwitcher(FittedSwitcher):
     """Base class of estimators that mix many readouts under a switching prior."""
-
-    readouts: Sequence[object] | BaseEstimator | str | None = None
-    switching: PriorLike = "learned-share"
-    readout_weights: ReadoutWeights = None
-    pooling: Pooling = "auto"
-    race: Racing = "auto"
-    batch_size: BatchSize = "auto"
-    label_delay: int = 0
-    shuffle: bool = False
-    device: str = "auto"
-    precision: str = "float32"
-    store: Store = "memory"
-    checkpoint: StorePath | None = None
-    n_jobs: int | Literal["processes"] | None = None
-    verbose: int = 0
-    random_state: RandomState = None
 
     _parameter_constraints: ClassVar[Constraints] = {
         "switching": [str, SwitchingPrior, None],

@@ -35,7 +35,7 @@ from sklearn_mdl.switcher._permutation import (
     permutation_tests,
 )
 from sklearn_mdl.switcher._repooling import KindMixtures, PooledTrace
-from sklearn_mdl.switcher._resolved import ResolvedSettings, Store
+from sklearn_mdl.switcher._resolved import Parameters, ResolvedSettings
 from sklearn_mdl.switcher._segments import (
     Ends,
     StreamSegments,
@@ -54,17 +54,11 @@ from sklearn_mdl.switching import (
 )
 
 
-class FittedSwitcher(OnlineEstimator):
+class FittedSwitcher(OnlineEstimator, Parameters):
     """Base class of switchers, with the methods that read a run without changing it.
 
     The subclass ``BaseSwitcher`` creates the run.
     """
-
-    switching: PriorLike
-    device: str
-    precision: str
-    store: Store
-    n_jobs: int | Literal["processes"] | None
 
     @property
     def settings_(self) -> ResolvedSettings:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from pathlib import Path
 from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -32,7 +31,7 @@ from sklearn_mdl.switcher._columns import (
     split_columns,
 )
 from sklearn_mdl.switcher._permutation import PermutationTest, permutation_tests
-from sklearn_mdl.switcher._resolved import Store, stored_below
+from sklearn_mdl.switcher._resolved import folders_below
 
 Labels: TypeAlias = ArrayLike | spmatrix
 
@@ -214,7 +213,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             generator.randint(2**31 - 1)  # gives the next fit another seed
         switchers = [clone(pattern) for _ in range(n_outputs)]
         for j, switcher in enumerate(switchers):
-            switcher.set_params(random_state=deepcopy(seed), **_folders(pattern, j))
+            folders = folders_below(pattern, f"output-{j}")
+            switcher.set_params(random_state=deepcopy(seed), **folders)
         return switchers
 
     def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
@@ -484,14 +484,3 @@ def _switching(switcher: OnlineClassifier) -> np.ndarray:
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_
-
-
-def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Store]:
-    """Return the parameters that set where the switcher of column j writes."""
-    params, name = switcher.get_params(deep=False), f"output-{j}"
-    folders = {}
-    if "store" in params:
-        folders["store"] = stored_below(params["store"], name)
-    if params.get("checkpoint") is not None:
-        folders["checkpoint"] = Path(params["checkpoint"]) / name
-    return folders

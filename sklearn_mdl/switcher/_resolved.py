@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
+from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.numerics import check_precision, resolve_device
 from sklearn_mdl._core.stream.mixer import Groups
 from sklearn_mdl._core.stream.run import Mixing
@@ -42,19 +44,25 @@ FORGETTING: dict[str, Any] = {
 }
 
 
-class Parameters(Protocol):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Parameters:
     """Parameters of a switcher, which may be "auto" or None."""
 
-    switching: PriorLike
-    readout_weights: ReadoutWeights
-    pooling: Pooling
-    race: Racing
-    batch_size: BatchSize
-    device: str
-    precision: str
-    store: Store
-    checkpoint: StorePath | None
-    n_jobs: int | Literal["processes"] | None
+    readouts: Sequence[object] | BaseEstimator | str | None = None
+    switching: PriorLike = "learned-share"
+    readout_weights: ReadoutWeights = None
+    pooling: Pooling = "auto"
+    race: Racing = "auto"
+    batch_size: BatchSize = "auto"
+    label_delay: int = 0
+    shuffle: bool = False
+    device: str = "auto"
+    precision: str = "float32"
+    store: Store = "memory"
+    checkpoint: StorePath | None = None
+    n_jobs: int | Literal["processes"] | None = None
+    verbose: int = 0
+    random_state: RandomState = None
 
 
 class ResolvedSettings(NamedTuple):
@@ -192,12 +200,16 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
     return store[0], True
 
 
-def stored_below(store: Store, name: str) -> Store:
-    """Return a store in the subfolder `name`, or in memory if `store` is in memory."""
-    place, keeps_mixtures = store_of(store)
-    if place == "memory":
-        return store
-    return (Path(place) / name, MIXTURES) if keeps_mixtures else Path(place) / name
+def folders_below(estimator: BaseEstimator, name: str) -> dict[str, Store]:
+    """Return the parameters that make an estimator write to subfolders `name`."""
+    params, folders = estimator.get_params(deep=False), dict[str, Store]()
+    place, keeps_mixtures = store_of(params.get("store", "memory"))
+    if place != "memory":
+        folder = Path(place) / name
+        folders["store"] = (folder, MIXTURES) if keeps_mixtures else folder
+    if params.get("checkpoint") is not None:
+        folders["checkpoint"] = Path(params["checkpoint"]) / name
+    return folders
 
 
 def readout_weights(

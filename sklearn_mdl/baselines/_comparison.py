@@ -142,9 +142,7 @@ class ProtocolComparison:
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks)
 
-    def __str__(self) -> str:
-        """Return the summary."""
-        return self.summary()
+    __str__ = summary
 
     def frame(self, dataset: str | None = None) -> DataFrame:
         """Return values and ranks of one dataset as a pandas DataFrame.

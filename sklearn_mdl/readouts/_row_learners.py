@@ -18,7 +18,6 @@ from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.learner import (
     BY_BLOCKS,
     BY_ROW,
-    Batches,
     Learned,
     Learner,
     RowsAhead,
@@ -219,9 +218,6 @@ class RowLearner(Learner):
 
     def _restore(self, learned: list[State]) -> None:
         self._recompute()
-
-    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
-        """Do nothing, since every row was learned when its label was observed."""
 
     def _ends(self, row: int) -> tuple[int, int]:
         """Return the first row and the end of the block that contains ``row``."""

@@ -303,6 +303,9 @@ class CountingFilter(MarkovFilter):
         return np.exp(self.scales)[:, np.newaxis] * self.state
 
 
+Joined = tuple[list[MarkovFilter], Floats, Floats, Floats]
+
+
 class CumulativeFilter:
     """State of a prior that never shares: log weights, never renormalised.
 
@@ -416,30 +419,30 @@ class MixtureFilter:
         self.odds.advance(Coding(costs, coding.codelengths, odds))
         coding.posterior[:] = _averages(odds, parts)
 
-    def simple_filters(self, n_steps: int) -> tuple[list[MarkovFilter], Floats | None]:
-        """Return the Markov filters, and the rates (n, J) of all filters.
+    def joined(self, n_steps: int) -> Joined | None:
+        """Return all filters with their weights, states (J, K) and rates (n, J, 1).
 
-        Instead of rates, the second value is None if a filter is not simple.
+        None if the rates of a filter are None, or if a part of the prior never shares.
         """
         filters = [part for part in self.filters if isinstance(part, MarkovFilter)]
         rates = [part.rates(n_steps) for part in filters]
         given = [rate for rate in rates if rate is not None]
-        whole = len(given) == len(self.filters)
-        return filters, np.stack(given, axis=1) if whole else None
+        if len(given) < len(self.filters):
+            return None
+        w = np.stack([part.w for part in filters])
+        state = np.concatenate([part.state for part in filters])
+        return filters, w, state, np.stack(given, axis=1)[..., np.newaxis]
 
     @np.errstate(divide="ignore", invalid="ignore")
     def _advance_together(self, losses: Floats, costs: Floats, parts: Floats) -> bool:
         """Advance all filters at once, with the same bits as one after the other.
 
-        Returns False, and changes no filter, if a filter is not simple or a weight
+        Returns False, and changes no filter, if filters cannot be joined or a weight
         would become too small.
         """
-        filters, rates = self.simple_filters(len(losses))
-        if rates is None:
+        if (joined := self.joined(len(losses))) is None:
             return False
-        w = np.stack([part.w for part in filters])
-        state = np.concatenate([part.state for part in filters])
-        rates = rates[..., np.newaxis]
+        filters, w, state, rates = joined
         shifts, totals = row_minima(losses), np.empty_like(costs)
         likelihoods = np.exp(shifts[:, np.newaxis] - losses)
         rows = zip(likelihoods, 1.0 - rates, rates * w, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 
 import numpy as np
 
@@ -62,10 +63,7 @@ def redraw_rates(prior: MarkovPrior, start: int, stop: int) -> Floats | None:
 
     None if a step does more than redraw the expert in a state with one row.
     """
-    rates = []
-    for t in range(start, stop):
-        transition = prior.transition(t)
-        if not transition.is_plain:
-            return None
-        rates.append(transition.draw[0])
-    return np.array(rates)
+    steps = range(start, stop)
+    plain = takewhile(lambda step: step.is_plain, map(prior.transition, steps))
+    rates = np.array([step.draw[0] for step in plain])
+    return rates if len(rates) == len(steps) else None

@@ -187,8 +187,8 @@ class LearnedGroupedShare:
             mixed = np.repeat(self._whole.observe(losses), self._sizes)
             losses = np.where(asleep, mixed, losses)
         n_rates = len(self.posterior)
-        copies = np.concatenate([losses] * n_rates)  # faster than np.tile
-        costs = self._by_rate(self._share.observe(copies))
+        # Concatenating is faster than np.tile.
+        costs = self._by_rate(self._share.observe(np.concatenate([losses] * n_rates)))
         least = np.minimum.reduce(costs)
         finite = np.isfinite(least)
         excesses = np.where(finite, costs, 0.0) - np.where(finite, least, 0.0)

@@ -27,18 +27,15 @@ def advance_awake(
     Returns
     -------
     is_done : bool
-        False if a part is not a simple `MarkovFilter`, if a weight would become too
-        small, or if a label is almost or entirely impossible. The mixture is then
-        unchanged, and the rows must be processed in another way.
+        False if filters cannot be joined, if a weight would become too small, or if a
+        label is almost or entirely impossible. The mixture is then unchanged, and the
+        rows must be processed in another way.
     """
-    parts, rates = mixture.simple_filters(len(coding.losses))
-    if rates is None:
+    if (joined := mixture.joined(len(coding.losses))) is None:
         return False
+    parts, w, state, rates = joined
     losses, codelengths, posterior = coding
-    w = np.stack([part.w for part in parts])
-    state = np.concatenate([part.state for part in parts])
     odds, least, asleep = mixture.odds.scores, state.copy(), ~awake
-    rates = rates[..., np.newaxis]
     rows = zip(losses, losses[:, awake], 1.0 - rates, rates * w, strict=True)
     for i, (loss, awake_loss, kept, drawn) in enumerate(rows):
         weights = odds - log_sums(odds[:, np.newaxis])

@@ -235,11 +235,11 @@ class Learner(ABC):
         since minibatches may share groups.
         """
 
-    @abstractmethod
-    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:  # noqa: B027
         """Learn from a new minibatch, then from replayed minibatches.
 
-        The learner was already calibrated on the new minibatch.
+        The learner was already calibrated on the new minibatch. By default do nothing,
+        for learners that learn labels when they observe them.
         """
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:  # noqa: B027
@@ -308,6 +308,3 @@ class LabelLearner(Learner):
         predictions : Tensor of shape (K, n, P)
             As returned by :meth:`predict` before each label.
         """
-
-    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
-        """Do nothing, since every label was learned when it was observed."""

@@ -171,8 +171,7 @@ def _noise(costs: Floats, starts: Integers) -> Floats:
     sizes = np.diff(starts, append=costs.shape[-1])
     means = np.add.reduceat(costs, starts, axis=-1) / sizes
     noise = np.diff(means) / np.sqrt(2) * np.sqrt(sizes[1:])
-    spread: Floats = np.repeat(np.c_[noise[:, :1], noise], sizes, axis=-1)
-    return spread
+    return np.repeat(np.c_[noise[:, :1], noise], sizes, axis=-1)
 
 
 def _extrapolated(

@@ -184,8 +184,7 @@ def total_variance(
 def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:
     """Draw random combinations of rows (n, K) that follow Student's distribution."""
     scale = np.sqrt(rng.chisquare(freedom, (N_DRAWS, 1)) / freedom)
-    draws: Floats = rng.standard_normal((N_DRAWS, len(rows))) / scale @ rows
-    return draws
+    return rng.standard_normal((N_DRAWS, len(rows))) / scale @ rows
 
 
 class Losses(NamedTuple):

@@ -299,8 +299,7 @@ class OpenClassLabels(ClassLabels):
     def new_rows(self, labels: np.ndarray) -> list[int]:
         """Return the positions of labels (n,) whose class was not known before."""
         known = np.maximum.accumulate(np.append(self.n_numbers - 1, labels))
-        places: list[int] = np.flatnonzero(labels > known[:-1]).tolist()
-        return places
+        return np.flatnonzero(labels > known[:-1]).tolist()
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the number of classes that were named."""

@@ -169,8 +169,7 @@ class SomeFeatures(SampleStore):
 
     def pick(self, X: np.ndarray) -> np.ndarray:
         """Return the features of this view, from rows ``X`` with all features."""
-        picked: np.ndarray = X[:, self._picked]
-        return picked
+        return X[:, self._picked]
 
 
 class _Copied:

@@ -138,8 +138,7 @@ class _Queue:
 
     def row(self) -> np.ndarray:
         """Return log-probabilities (K, C) of the next row."""
-        log_proba: np.ndarray = self._rows[:, len(self._revealed)]
-        return log_proba
+        return self._rows[:, len(self._revealed)]
 
     def reveal(self, label: int) -> None:
         """Store the label of the next row, and send the labels of a full block."""

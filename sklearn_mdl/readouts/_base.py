@@ -105,6 +105,10 @@ class Readout(OnlineEstimator):
         """The readout itself, or the readout of a view."""
         return self
 
+    def places(self, n_features: int) -> Sequence[int]:
+        """Return the columns of X that the readout uses."""
+        return range(n_features)
+
     @property
     def row_scaling(self) -> str | None:
         """Scaling that the run applies to all columns for this readout, or None."""

@@ -90,8 +90,14 @@ def test_a_full_window_forgets_its_older_half(readout, n_rows, start):
 
 @pytest.mark.parametrize(
     "memory",
-    [{}, {"max_exact": 64}, {"window": 150}, {"restart": 40}]
-    + [{"window": 64, "restart": 128}, {"window": 1000}],
+    [
+        {},
+        {"max_exact": 64},
+        {"window": 150},
+        {"restart": 40},
+        {"window": 64, "restart": 128},
+        {"window": 1000},
+    ],
     ids=str,
 )
 def test_the_size_of_a_factor_is_that_of_the_most_rows_that_it_holds(

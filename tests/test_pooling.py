@@ -336,6 +336,8 @@ def test_it_is_a_scikit_learn_object():
             {"rates": []},
             r"`rates` must be a list of numbers in \[0, 1\], or None, got \[\]",
         ),
+        ({"rates": 0.1}, r"`rates` must be a list of numbers.*, got 0.1; for example"),
+        ({"rates": [[0.1], [0.2]]}, r"`rates` must be a list of numbers"),
         ({"rates": [0.1, 2]}, r"`rates` must be a list of numbers in \[0, 1\]"),
         ({"labels": [0, 1]}, "must be 4 integers"),
         ({"labels": [0.0, 1.0, 2.0, 1.0]}, "must be 4 integers"),

@@ -132,7 +132,9 @@ class LogLinearPool(BaseEstimator):
             raise invalid("half_life", "positive or None", half_life, cure)
         if rates is None:
             return
-        if not len(rates) or not all(is_number_in(rate, 0, 1) for rate in rates):
+        values = np.array(rates, dtype=object)
+        is_list = values.ndim == 1 and len(values) > 0
+        if not is_list or not all(is_number_in(rate, 0, 1) for rate in values):
             cure = "for example, pass rates=[1 / 16, 1 / 64]"
             raise invalid("rates", "a list of numbers in [0, 1], or None", rates, cure)
 

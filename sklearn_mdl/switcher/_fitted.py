@@ -351,8 +351,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         Raises
         ------
         ValueError
-            If segments do not lie within the stream. For an array of `ends`, also if
-            `times` are not sorted.
+            If segments do not lie within the stream, or if `times` are not sorted.
         """
         losses, weights = self.readout_losses_, self.readout_weights_
         changes = np.empty(0, np.intp)

@@ -103,9 +103,8 @@ def test_whole_numbers_are_exact_integers_of_the_same_shape(given, kind):
         [-(2**53), 0.5],
         np.array([1.0, 2.0]),
         np.array([1, 2], np.int8),
-        np.array([1, "a"], object),
+        np.array([[1, "a"]], object),
         np.array([True, 2], object),
-        np.array([2**70, "a"], object),
         np.array([2**70, 0.5], object),
         np.array([], object),
         csr_array(np.eye(2)),
@@ -235,6 +234,29 @@ def test_grouped_is_what_two_codes_of_the_labels_say():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not is_grouped(np.zeros(30, int))
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.Series])
+@pytest.mark.parametrize("values", [[1, "a"], ["a", 2.5], [True, "a", 2**70]], ids=str)
+def test_labels_that_have_no_order_are_refused(values, kind):
+    X, y = np.eye(30)[:, :4], kind(values * (30 // len(values)), dtype=object)
+    other = values[values[0] == "a"]
+    said = f"y must hold only text or only numbers, got 'a' and {other!r}; pass [str("
+    switcher = MDLReadoutSwitcher("linear")
+    with pytest.raises(ValueError, match=re.escape(said)):
+        switcher.fit(X, y)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        switcher.partial_fit(X, y, classes=np.array(values, object))
+    switcher.fit(X, [str(label) for label in y])
+
+
+def test_columns_of_one_name_are_refused():
+    X, y = pd.DataFrame(np.eye(30)[:, :3], columns=["a", "b", "a"]), [0, 1] * 15
+    switcher = MDLReadoutSwitcher("linear")
+    said = r"names of columns of X must be distinct, got \['a', 'b', 'a'\]; pass X.set"
+    with pytest.raises(ValueError, match=said):
+        switcher.fit(X, y)
+    switcher.fit(X.set_axis(range(X.shape[1]), axis=1), y)
 
 
 @pytest.mark.parametrize("kind", ["frame", "array", "list"])

@@ -137,9 +137,13 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
     Raises
     ------
     ValueError
-        If scikit-learn refuses the data, or a feature is not finite. The message names
-        the row and column of such a feature.
+        If scikit-learn refuses the data, if columns share a name, or if a feature is
+        not finite. The message names the row and column of such a feature.
     """
+    columns = getattr(given[0], "columns", [])
+    if len(set(columns)) < len(columns):
+        cure = "pass X.set_axis(range(X.shape[1]), axis=1)"
+        raise invalid("The names of columns of X", "distinct", list(columns), cure)
     options = {"dtype": dtype, "ensure_all_finite": False, "reset": reset}
     try:
         with np.errstate(over="ignore"):  # the error below names the position
@@ -203,8 +207,9 @@ def as_labels(y: Any, title: str = "y") -> Any:
     Raises
     ------
     ValueError
-        If a label is missing; the error begins with `title`. Also if whole numbers need
-        more than 64 bits, or if whole numbers above 2^53 are mixed with real numbers.
+        If a label is missing, or if only some labels are text; the error begins with
+        `title`. Also if whole numbers need more than 64 bits, or if whole numbers above
+        2^53 are mixed with real numbers.
     """
     if y is None or issparse(y):
         return y
@@ -217,6 +222,13 @@ def as_labels(y: Any, title: str = "y") -> Any:
     if labels.dtype.kind not in "fO" or not labels.size:
         return y
     numbers = np.asarray(y, dtype=object).ravel().tolist()
+    is_text = [isinstance(v, str) for v in numbers]
+    if labels.ndim == 1 and any(is_text) and not all(is_text):
+        text, other = (numbers[is_text.index(kind)] for kind in (True, False))
+        raise ValueError(
+            f"{title} must hold only text or only numbers, got {text!r} and {other!r}; "
+            "pass [str(label) for label in y]"
+        )
     whole = [isinstance(v, Integral) and not isinstance(v, bool) for v in numbers]
     large = [v for v, is_whole in zip(numbers, whole, strict=True) if is_whole]
     if not all(whole):

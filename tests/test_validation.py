@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from each_case import for_each
 from scipy.sparse import csr_array
@@ -259,18 +260,20 @@ def test_columns_of_one_name_are_refused():
     switcher.fit(X.set_axis(range(X.shape[1]), axis=1), y)
 
 
-@pytest.mark.parametrize("kind", ["frame", "array", "list"])
+@pytest.mark.parametrize("kind", ["frame", "arrow", "array", "list"])
 def test_text_among_features_is_named_with_its_column(kind):
     X = pd.DataFrame({"size": [1.0, 2.0], "day": ["3", "Sun"]})
-    name = "day" if kind == "frame" else 1
-    X = {"frame": X, "array": X.to_numpy(object), "list": X.to_numpy().tolist()}[kind]
+    name = "day" if kind in ("frame", "arrow") else 1
+    array = X.to_numpy(object)
+    arrow = pa.Table.from_pandas(X)
+    X = {"frame": X, "arrow": arrow, "array": array, "list": array.tolist()}[kind]
     said = f"X must hold numbers, got 'Sun' in column {name!r}; encode it"
     with pytest.raises(ValueError, match=re.escape(said)):
         MDLReadoutSwitcher("linear").fit(X, [0, 1])
     transformed = make_column_transformer(
         (OneHotEncoder(), [name]), remainder="passthrough"
     )
-    if kind != "list":
+    if kind in ("frame", "array"):
         MDLReadoutSwitcher("linear").fit(transformed.fit_transform(X), [0, 1])
 
 

@@ -18,7 +18,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -140,10 +140,10 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
         If scikit-learn refuses the data, if columns share a name, or if a feature is
         not finite. The message names the row and column of such a feature.
     """
-    columns = getattr(given[0], "columns", [])
-    if len(set(columns)) < len(columns):
+    names = getattr(given[0], "columns", None)
+    if not getattr(names, "is_unique", True):  # in pandas
         cure = "pass X.set_axis(range(X.shape[1]), axis=1)"
-        raise invalid("The names of columns of X", "distinct", list(columns), cure)
+        raise invalid("The names of columns of X", "distinct", list(names), cure)
     options = {"dtype": dtype, "ensure_all_finite": False, "reset": reset}
     try:
         with np.errstate(over="ignore"):  # the error below names the position
@@ -159,10 +159,10 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
 
 def _refuse_text(X: Any) -> None:
     """Raise ValueError for the first value in X that is not a number."""
-    is_frame = hasattr(X, "columns")
-    rows = X if is_frame else np.asarray(X, dtype=object)
-    for place, name in enumerate(X.columns if is_frame else range(rows.shape[1])):
-        for value in np.asarray(_safe_indexing(rows, place, axis=1), dtype=object):
+    names = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow's, others
+    columns = X if names is not None else np.asarray(X, dtype=object).T
+    for name in range(len(columns)) if names is None else names:
+        for value in np.asarray(columns[name], dtype=object):
             try:
                 float(value)
             except (TypeError, ValueError) as error:

@@ -133,10 +133,11 @@ class LogLinearPool(BaseEstimator):
         if rates is None:
             return
         values = np.array(rates, dtype=object)
-        is_list = values.ndim == 1 and len(values) > 0
+        is_list = values.ndim == 1 and 1 <= len(values) <= 1000
         if not is_list or not all(is_number_in(rate, 0, 1) for rate in values):
             cure = "for example, pass rates=[1 / 16, 1 / 64]"
-            raise invalid("rates", "a list of numbers in [0, 1], or None", rates, cure)
+            required = "a list of 1 to 1000 numbers in [0, 1], or None"
+            raise invalid("rates", required, rates, cure)
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
         """Pool the predictions of kinds in one online pass over labels.

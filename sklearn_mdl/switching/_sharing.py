@@ -228,7 +228,7 @@ class LearnedShare(SwitchingPrior):
     ----------
     ms : sequence of float, default=(2, 3, 6, 11, 21)
         Candidate values of ``m`` in `FixedShare`, each at least 1. The value 1 is the
-        Bayesian mixture.
+        Bayesian mixture. At most 1000 values, since time is linear in their number.
 
     References
     ----------
@@ -253,12 +253,16 @@ class LearnedShare(SwitchingPrior):
         Raises
         ------
         ValueError
-            If `ms` is not a sequence, is empty or contains a value out of range.
+            If `ms` is not a sequence, is empty, holds more than 1000 values, or contains
+            a value out of range.
         """
         is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
         ms = list(self.ms) if is_sequence else []
-        if not ms or not all(is_number_in(m, 1, math.inf) for m in ms):
-            required = "a sequence of finite numbers of at least 1"
+        is_valid = 1 <= len(ms) <= 1000 and all(
+            is_number_in(m, 1, math.inf) for m in ms
+        )
+        if not is_valid:
+            required = "a sequence of 1 to 1000 finite numbers of at least 1"
             cure = "pass for example ms=(2, 6, 21), numbers of blocks"
             raise invalid("ms", required, self.ms, cure)
 

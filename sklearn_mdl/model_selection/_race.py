@@ -282,7 +282,7 @@ class EncoderRace(BaseEstimator):
             check_features(rows, labels, f"encoder {name!r}")
             self._check_width(name, rows)
         step = Step(labels, np.empty(0), features, classes)
-        race = self._race.copy()
+        race, before = self._race.copy(), dict(vars(self))
         try:
             losses = self._losses_of([*self._steps, step])
             for row, label in zip(losses, labels, strict=True):
@@ -291,13 +291,15 @@ class EncoderRace(BaseEstimator):
             step = step._replace(losses=losses)
             if self._folder is not None:
                 self._folder.append(self._race.n_labels, step)
+            self._race, self._steps = race, [*self._steps, step]
+            self._columns = {**self._columns, **columns}
+            self._publish()
         except BaseException:
-            self._switchers = {}  # the next update rebuilds them from all earlier rows
+            # The next update rebuilds the switchers from all earlier rows.
+            vars(self).update(before, _switchers={})
+            if self._folder is not None:
+                self._folder.keep(len(self._steps))
             raise
-        self._race = race
-        self._steps.append(step)
-        self._columns.update(columns)
-        self._publish()
         return self
 
     def forecast(self, max_labels: int = 2000) -> RaceForecast:

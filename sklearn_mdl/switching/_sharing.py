@@ -253,8 +253,8 @@ class LearnedShare(SwitchingPrior):
         Raises
         ------
         ValueError
-            If `ms` is not a sequence, is empty, holds more than 1000 values, or contains
-            a value out of range.
+            If `ms` is not a sequence, does not hold 1 to 1000 values, or contains a
+            value out of range.
         """
         is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
         ms = list(self.ms) if is_sequence else []

@@ -257,7 +257,7 @@ def test_an_update_that_breaks_off_adds_nothing(error, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "owner, name",
+    ("owner", "name"),
     [
         (_race_folder, "write_archive"),
         (EncoderRace, "_publish"),

@@ -267,6 +267,8 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of readouts
+        As with any list that you pass, a switcher neither pools nor races its members
+        by default.
 
     Examples
     --------
@@ -295,7 +297,8 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of regressors
-        A list that depends only on the number of features.
+        A list that depends only on the number of features. As with any list that you
+        pass, a switcher neither pools nor races its members by default.
 
     Examples
     --------
@@ -305,7 +308,7 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     ... }
     True
     """
-    return named_regressors(None, n_features)
+    return list(named_regressors(None, n_features))
 
 
 def _nets(

@@ -479,7 +479,7 @@ def test_forecasts_say_about_how_many_labels_are_missing():
     with pytest.raises(ValueError, match="at least 10 after the first 5, got 9"):
         race.forecast()
     for most in (0, 2.5):
-        with pytest.raises(ValueError, match="max_labels must be an integer"):
+        with pytest.raises(ValueError, match="max_labels must be a positive integer"):
             race.forecast(most)
     found = add(race, 20).forecast(100)
     assert 0 < found.low <= found.labels <= found.high

@@ -209,7 +209,7 @@ def test_a_single_class_is_refused():
     assert distinct_classes(np.array(["b", "a", "b"]), "f").tolist() == ["a", "b"]
     with pytest.raises(ValueError, match=r"^f needs .* one class, \['b'\]; add"):
         distinct_classes(np.array(["b", "b"]), "f")
-    with pytest.raises(ValueError, match="must be classes"):
+    with pytest.raises(ValueError, match="y must hold classes"):
         distinct_classes(np.array([0.5, 1.5]), "f")
 
 

@@ -63,7 +63,7 @@ def watched() -> dict[str, Any]:
 def jobs_at_once(n_jobs: int | None = None) -> int:
     """Return how many of the jobs can run at a time: at most one on each own CPU."""
     own = type(get_active_backend()[0]).__name__ in OWN_PROCESSES
-    return min(effective_n_jobs(n_jobs), cpu_count() if own else sys.maxsize)
+    return int(min(effective_n_jobs(n_jobs), cpu_count() if own else sys.maxsize))
 
 
 def _watch(parent: int) -> None:

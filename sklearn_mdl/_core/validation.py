@@ -56,6 +56,12 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     return ValueError(f"{name} must be {required}, got {shown}; {cure}")
 
 
+def check_positive(name: str, value: object, example: int) -> None:
+    """Raise ValueError unless the value of a parameter is a positive integer."""
+    if not isinstance(value, Integral) or value < 1:
+        raise invalid(name, "a positive integer", value, f"pass {name}={example}")
+
+
 def damaged(path: object, required: str, problem: object, cure: str) -> ValueError:
     """Return the error for a file with unexpected content."""
     return ValueError(f"{path} must hold {required}, but {problem}; {cure}")
@@ -140,7 +146,7 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
         If scikit-learn refuses the data, if columns share a name, or if a feature is
         not finite. The message names the row and column of such a feature.
     """
-    names = getattr(given[0], "columns", None)
+    names: Any = getattr(given[0], "columns", None)
     if not getattr(names, "is_unique", True):  # in pandas
         cure = "pass X.set_axis(range(X.shape[1]), axis=1)"
         raise invalid("The names of columns of X", "distinct", list(names), cure)
@@ -259,24 +265,24 @@ def may_be_real(labels: np.ndarray) -> bool:
     return len(np.unique(labels)) > max(2, min(MANY_VALUES, len(labels) / 4))
 
 
-def check_class_labels(y: np.ndarray) -> None:
+def check_class_labels(y: np.ndarray, name: str = "y") -> None:
     """Raise for labels that are not classes, such as real numbers.
 
     Raises
     ------
     ValueError
-        If labels are not classes. For real numbers, the message names the estimator to
-        use.
+        If labels are not classes. The message begins in the words of scikit-learn and
+        contains `name`. For real numbers, it also names the estimator to use.
     """
     try:
         check_classification_targets(y)
-    except ValueError as error:
-        if "type: continuous" not in str(error):
-            raise
-        raise ValueError(
-            "Unknown label type: continuous, but labels must be classes; for real "
-            "numbers use MDLReadoutSwitcherRegressor(), or pass np.digitize(y, bins)"
-        ) from error
+    except (TypeError, ValueError) as error:
+        fault, cure = str(error).partition(".")[0], "pass y.astype(str)"
+        if "type: continuous" in fault:
+            cure = "for real numbers use MDLReadoutSwitcherRegressor(), or pass "
+            cure += "np.digitize(y, bins)"
+        required = f"but {name} must hold classes, one for each row"
+        raise ValueError(f"{fault}, {required}; {cure}") from error
 
 
 def refuse_missing(y: object, title: str = "y") -> object:

@@ -148,10 +148,9 @@ class Sample:
             estimate.
         """
         n = self.n_samples
-        doubted = 1 - shares[winner]
-        tail = (1 - SURE) * (shares[rival] / doubted if shares[rival] > 0 else 1.0)
+        part = shares[rival] / (1 - shares[winner]) if shares[rival] > 0 else 1.0
         variance, freedom = self.variance(winner, rival)
-        doubt = float(t.isf(tail, freedom)) * math.sqrt(variance)
+        doubt = float(t.isf((1 - SURE) * part, freedom)) * math.sqrt(variance)
         margin = float(self.codelengths[rival] - self.codelengths[winner])
         gain = n * float(self.rates[rival] - self.rates[winner])
         if margin > 0 and margin >= doubt:

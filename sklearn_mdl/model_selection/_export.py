@@ -296,11 +296,9 @@ def _calibrate(
 
 def _best_linear(switcher: MDLReadoutSwitcher) -> int:
     """Return the index of the exportable linear kernel with the shortest code."""
-    costs = switcher.readout_codelengths_
-    inner = [readout.inner for readout in switcher.readouts_]
     candidates = [
         place
-        for place, readout in enumerate(inner)
+        for place, readout in enumerate(one.inner for one in switcher.readouts_)
         if getattr(readout, "kernel", None) == "linear"
         and readout.scaling in SCALINGS
         and not readout.memory.forgets
@@ -310,7 +308,7 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
         required = "a list with a linear kernel that keeps all rows and has not retired"
         cure = 'fit with readouts="linear", or view_readouts(columns, "linear")'
         raise invalid("readouts", required, switcher.readout_names_, cure)
-    return min(candidates, key=lambda place: float(costs[place]))
+    return min(candidates, key=switcher.readout_codelengths_.item)
 
 
 def _statistics(

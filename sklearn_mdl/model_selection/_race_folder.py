@@ -104,10 +104,8 @@ class RaceFolder:
                 "encoders": list(step.features),
                 "classes": as_json(step.classes, "classes"),
             }
-            numbered = {
-                f"features-{i}": X for i, X in enumerate(step.features.values())
-            }
-            arrays = {"labels": step.labels, "losses": step.losses, **numbered}
+            rows = {f"features-{i}": X for i, X in enumerate(step.features.values())}
+            arrays = {"labels": step.labels, "losses": step.losses, **rows}
             path = self.path / f"labels-{n_before:09d}.safetensors"
             self._updates.append(path)
             write_archive(path, "update", arrays, about)

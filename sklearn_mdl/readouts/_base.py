@@ -90,9 +90,8 @@ class Readout(OnlineEstimator):
     @property
     def forgets(self) -> bool:
         """True if the readout forgets old rows, or never replays them."""
-        names = "window", "restart"
-        is_limited = any(getattr(self.inner, name, None) is not None for name in names)
-        return is_limited or self.learns_once
+        limits = [getattr(self.inner, name, None) for name in ("window", "restart")]
+        return limits != [None, None] or self.learns_once
 
     @property
     def learns_once(self) -> bool:

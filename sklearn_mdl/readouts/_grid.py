@@ -16,7 +16,7 @@ from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterSampler
 
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import check_positive, invalid
 from sklearn_mdl.readouts._build import grouped
 from sklearn_mdl.readouts._nets import (
     LinearReadout,
@@ -84,13 +84,11 @@ def build_grid(
     if n_samples is None and n_all > most:
         n_samples = int(most)
     if n_samples is None:
-        combinations = _combined(columns)
+        grid = _combined(columns)
     else:
         _check_draws(n_samples, n_all)
-        combinations = ParameterSampler(
-            columns, int(n_samples), random_state=random_state
-        )
-    return [_built(kind, chosen) for chosen in combinations]
+        grid = ParameterSampler(columns, int(n_samples), random_state=random_state)
+    return [_built(kind, chosen) for chosen in grid]
 
 
 def _values(name: str, given: object) -> Any:
@@ -127,8 +125,7 @@ def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
 
 
 def _check_draws(n_samples: int, n_all: float) -> None:
-    if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise invalid("n_samples", "a positive integer", n_samples, "pass n_samples=20")
+    check_positive("n_samples", n_samples, 20)
     if n_samples > n_all:
         required = f"at most the number of combinations, {n_all}"
         cure = f"pass n_samples={n_all}, or more values"

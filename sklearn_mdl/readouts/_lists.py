@@ -357,17 +357,10 @@ def _others(n_features: int) -> list[Any]:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression
 
-    neighbours = [
-        KNeighborsReadout(),
-        KNeighborsReadout(scaling=None),
-        KNeighborsReadout(metric="cosine"),
-    ]
-    refitted = [LogisticRegression(C=3.0)]
+    others: list[Any] = [KNeighborsReadout(), KNeighborsReadout(scaling=None)]
+    others.append(KNeighborsReadout(metric="cosine"))
     if n_features <= MAX_WHITENED_BY_DEFAULT:
-        neighbours.append(KNeighborsReadout(metric="cosine", scaling="whiten"))
+        others.append(KNeighborsReadout(metric="cosine", scaling="whiten"))
         discriminant = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-        refitted.insert(0, discriminant)
-    return [
-        *neighbours,
-        *(RefitReadout(classifier, schedule=GROWTH) for classifier in refitted),
-    ]
+        others.append(RefitReadout(discriminant, schedule=GROWTH))
+    return [*others, RefitReadout(LogisticRegression(C=3.0), schedule=GROWTH)]

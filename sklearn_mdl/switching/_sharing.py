@@ -9,7 +9,12 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl.switching._checks import check_max_steps, invalid, is_number_in
+from sklearn_mdl.switching._checks import (
+    are_numbers_in,
+    check_max_steps,
+    invalid,
+    is_number_in,
+)
 from sklearn_mdl.switching._inputs import normalised_weights
 from sklearn_mdl.switching._prior import (
     Component,
@@ -256,12 +261,7 @@ class LearnedShare(SwitchingPrior):
             If `ms` is not a sequence, does not hold 1 to 1000 values, or contains a
             value out of range.
         """
-        is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
-        ms = list(self.ms) if is_sequence else []
-        is_valid = 1 <= len(ms) <= 1000 and all(
-            is_number_in(m, 1, math.inf) for m in ms
-        )
-        if not is_valid:
+        if not are_numbers_in(self.ms, 1, math.inf):
             required = "a sequence of 1 to 1000 finite numbers of at least 1"
             cure = "pass for example ms=(2, 6, 21), numbers of blocks"
             raise invalid("ms", required, self.ms, cure)

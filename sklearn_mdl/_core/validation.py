@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -277,7 +278,7 @@ def check_class_labels(y: np.ndarray, name: str = "y") -> None:
     try:
         check_classification_targets(y)
     except (TypeError, ValueError) as error:
-        fault, cure = str(error).partition(".")[0], "pass y.astype(str)"
+        (fault, *_), cure = re.split(r"[.\n]", str(error)), "pass y.astype(str)"
         if "type: continuous" in fault:
             cure = "for real numbers use MDLReadoutSwitcherRegressor(), or pass "
             cure += "np.digitize(y, bins)"

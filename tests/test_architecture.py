@@ -58,6 +58,17 @@ def test_modules_are_private_to_their_package():
     assert faults == []
 
 
+def test_one_module_imports_private_names_of_scikit_learn():
+    users = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                module = getattr(node, "module", "")
+                names = [f"{module}.{alias.name}".strip(".") for alias in node.names]
+                users |= {path.name for n in names if re.match(r"sklearn\..*\b_", n)}
+    assert users == {"sklearn_compat.py"}
+
+
 def test_imports_go_round_in_few_circles():
     """At most two pairs of modules, each for type checkers alone."""
     imports = graph()

@@ -39,6 +39,7 @@ from sklearn_mdl.readouts import (
     Readout,
     ViewReadout,
     ViewReadoutRegressor,
+    state_bytes,
     view_readouts,
 )
 from sklearn_mdl.switcher._views import view_trace
@@ -317,6 +318,12 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
 def test_blocks_that_cannot_be_are_refused_in_a_sentence(readout, columns, said):
     with pytest.raises((TypeError, ValueError), match=said):
         fitted("classes", [ViewReadout(readout, columns)])
+
+
+def test_a_network_on_a_view_has_the_state_of_one_on_a_table_of_the_view():
+    for readout in (LinearReadout(), MLPReadout((7, 5))):
+        own = state_bytes(ViewReadout(readout, [0, 3, -1]), 10, 4)
+        assert own == state_bytes(readout, 3, 4) > 0
 
 
 def test_lists_that_cannot_be_are_refused_in_a_sentence():

@@ -352,7 +352,7 @@ def test_marks_of_lines_stay_out_of_files():
 
 @pytest.mark.parametrize("max_named", [0, 2.5])
 def test_how_many_are_named_is_a_number_of_lines(max_named):
-    with pytest.raises(ValueError, match="max_named must be an integer"):
+    with pytest.raises(ValueError, match="max_named must be a positive integer"):
         CodelengthDisplay({"a": [1.0, 2.0]}).plot(max_named=max_named)
 
 

@@ -27,7 +27,8 @@ from sklearn_mdl import (
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive
 from sklearn_mdl.encoders import TorchEncoder
-from sklearn_mdl.model_selection import EncoderRace
+from sklearn_mdl.model_selection import EncoderRace, _race_folder
+from sklearn_mdl.model_selection._race_folder import RaceFolder
 
 N_LABELS = 60
 SWITCHER = MDLReadoutSwitcher([KernelReadout("linear")])
@@ -255,6 +256,35 @@ def test_an_update_that_breaks_off_adds_nothing(error, tmp_path, monkeypatch):
     assert_same(race_of(folder=tmp_path).resume(), race)
 
 
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (_race_folder, "write_archive"),
+        (EncoderRace, "_publish"),
+        (RaceFolder, "append"),
+    ],
+)
+def test_an_update_that_breaks_off_as_it_is_kept_adds_nothing_to_the_folder_either(
+    owner, name, tmp_path, monkeypatch
+):
+    race, done = add(race_of(folder=tmp_path), 20), getattr(owner, name)
+
+    def interrupted(*args, **kwargs):
+        done(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    before = state(race)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            add(race, 30)
+    assert_array_equal(state(race)["losses_"], before["losses_"])
+    assert race.n_labels_ == len(race.labels_) == 20
+    assert_same(race_of(folder=tmp_path).resume(), race)
+    assert_same(add(race, N_LABELS), add(race_of(), N_LABELS))
+    assert_same(race_of(folder=tmp_path).resume(), race)
+
+
 def test_rows_may_be_overwritten_after_an_update(monkeypatch):
     """A loader reuses its buffers; what breaks off later is learned again from rows."""
     race, buffers = race_of(), {name: X[:10].copy() for name, X in FEATURES.items()}
@@ -449,7 +479,7 @@ def test_forecasts_say_about_how_many_labels_are_missing():
     with pytest.raises(ValueError, match="at least 10 after the first 5, got 9"):
         race.forecast()
     for most in (0, 2.5):
-        with pytest.raises(ValueError, match="max_labels must be an integer"):
+        with pytest.raises(ValueError, match="max_labels must be a positive integer"):
             race.forecast(most)
     found = add(race, 20).forecast(100)
     assert 0 < found.low <= found.labels <= found.high

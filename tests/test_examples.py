@@ -62,7 +62,7 @@ def run(path, n_digits=None):
     ],
     ids=lambda path: path.stem,
 )
-def test_example_runs(path, monkeypatch, tmp_path):
+def test_example_runs(path, monkeypatch, tmp_path, capsys):
     if path.stem in NEEDS:
         pytest.importorskip(NEEDS[path.stem])
     if path.stem in FROM_FOLDERS:
@@ -75,17 +75,19 @@ def test_example_runs(path, monkeypatch, tmp_path):
     monkeypatch.setattr(plt, "show", lambda: None)
     run(path, FEW_DIGITS.get(path.stem))
     assert plt.get_fignums()
+    assert not re.search(r"\bnan\b", capsys.readouterr().out)
     plt.close("all")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FEW_DIGITS)
-def test_example_runs_on_all_of_its_digits(name, monkeypatch, tmp_path):
+def test_example_runs_on_all_of_its_digits(name, monkeypatch, tmp_path, capsys):
     (path,) = (path for path in EXAMPLES if path.stem == name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plt, "show", lambda: None)
     run(path)
     assert plt.get_fignums()
+    assert not re.search(r"\bnan\b", capsys.readouterr().out)
     plt.close("all")
 
 

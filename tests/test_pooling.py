@@ -334,9 +334,18 @@ def test_it_is_a_scikit_learn_object():
         ({"half_life": 0}, "`half_life` must be positive or None, got 0"),
         (
             {"rates": []},
-            r"`rates` must be a list of numbers in \[0, 1\], or None, got \[\]",
+            r"`rates` must be a list of 1 to 1000 .* in \[0, 1\], or None, got \[\]",
         ),
-        ({"rates": [0.1, 2]}, r"`rates` must be a list of numbers in \[0, 1\]"),
+        (
+            {"rates": 0.1},
+            r"`rates` must be a list of 1 to 1000 numbers.*, got 0.1; for example",
+        ),
+        ({"rates": [0.1] * 1001}, r"`rates` must be a list of 1 to 1000 numbers"),
+        ({"rates": [[0.1], [0.2]]}, r"`rates` must be a list of 1 to 1000 numbers"),
+        (
+            {"rates": [0.1, 2]},
+            r"`rates` must be a list of 1 to 1000 numbers in \[0, 1\]",
+        ),
         ({"labels": [0, 1]}, "must be 4 integers"),
         ({"labels": [0.0, 1.0, 2.0, 1.0]}, "must be 4 integers"),
         ({"labels": [0, 1, 3, 1]}, r"must be in \[0, 3\), got \[0, 3\]"),

@@ -150,6 +150,15 @@ def test_whole_numbers_are_drawn_as_often_as_their_intervals_are_long():
     assert set(counts) == {1, 2, 3}
 
 
+def test_a_preset_draws_no_more_than_the_combinations_that_settings_leave():
+    readouts = preset_grid("vtab-finetune", lr=0.1)  # 84 of 756, and 300 are drawn
+    assert [r.n_replay_streams for r in readouts] == [10] * 28 + [30] * 28 + [50] * 28
+    assert len({settings_of(readout) for readout in readouts}) == 84
+    with pytest.raises(ValueError, match="84, got 300; pass n_samples=84"):
+        preset_grid("vtab-finetune", lr=0.1, n_samples=300)
+    assert len(preset_grid("vtab-finetune", lr=[0.1, 0.01] * 2)) == 300
+
+
 @pytest.mark.parametrize("name", ["vtab-frozen", "vtab-finetune", "imagenet-frozen"])
 def test_draws_are_distinct_and_repeat_with_the_seed(name):
     values = preset_settings(name).settings.values()

@@ -33,6 +33,7 @@ from sklearn_mdl import (
     MLPReadout,
     RepresentationScorer,
 )
+from sklearn_mdl._core import side_by_side
 from sklearn_mdl._core.side_by_side import CLAIMED, Devices
 from sklearn_mdl._core.tables import duration_text
 from sklearn_mdl.model_selection import (
@@ -840,6 +841,17 @@ def test_a_dry_run_reckons_with_jobs_rows_and_readouts():
     # gradients, two moments and averages of 3 x 2 + 2 and (3 x 4 + 4) + (4 x 2 + 2).
     assert narrow.bytes == 400 * (4 * 3 + 2 * 8 * 2) + 20 * (8 + 26)
     assert wide.bytes > 400 * 4 * 300
+
+
+def test_a_dry_run_spreads_time_over_no_more_cpus_than_there_are(monkeypatch):
+    monkeypatch.setattr(side_by_side, "cpu_count", lambda: 3)
+    data = study(3)  # of two encoders
+    for n_jobs, n_at_once in ((1, 1), (2, 2), (6, 3)):
+        found = small(n_jobs=n_jobs).dry_run(data)
+        assert found.n_jobs == n_jobs
+        total = sum(row.seconds for row in found.rows)
+        assert found.seconds == pytest.approx(total / n_at_once)
+        assert found.bytes == sum(sorted(row.bytes for row in found.rows)[-n_jobs:])
 
 
 def test_the_estimate_goes_by_the_time_of_a_few_minibatches(monkeypatch):

@@ -18,6 +18,7 @@ from sklearn_mdl import (
     KNeighborsReadout,
     LinearReadout,
     MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
     MLPReadout,
     readout_grid,
 )
@@ -29,7 +30,11 @@ from sklearn_mdl._core.stream.steps import (
 )
 from sklearn_mdl.readouts import build_learners, preset_settings
 from sklearn_mdl.readouts._grid import readout_names
-from sklearn_mdl.readouts._lists import default_readouts, named_readouts
+from sklearn_mdl.readouts._lists import (
+    default_readouts,
+    default_regressors,
+    named_readouts,
+)
 
 # Lists hold a readout that diverges on purpose.
 pytestmark = pytest.mark.filterwarnings(
@@ -644,6 +649,18 @@ def n_updates_per_example(pool, n_features, n_classes):
         numbers = sum(p.numel() for p in stack.net.module_.parameters())
         total += (stack.replay.n_streams + 1) * numbers
     return total
+
+
+def test_the_default_readouts_as_a_list_are_neither_pooled_nor_raced():
+    for switcher, listed in (
+        (MDLReadoutSwitcher, default_readouts(4, 3)),
+        (MDLReadoutSwitcherRegressor, default_regressors(4)),
+    ):
+        by_name, by_list = (switcher(own).resolved(4, 3) for own in (None, listed))
+        assert list(map(str, by_list.readouts)) == list(map(str, by_name.readouts))
+        assert by_name.mixing.pool is not None
+        assert by_name.mixing.race is not None
+        assert by_list.mixing.pool is by_list.mixing.race is None
 
 
 @for_each("n_classes", [2, 10, 100])

@@ -539,6 +539,12 @@ BOMBS = {
     "rates": lambda about: about["estimator"]["params"]["switching"]["params"].update(
         n_rates=10**10
     ),
+    "shares": lambda about: about["estimator"]["params"].update(
+        switching={"class": "LearnedShare", "params": {"ms": [2.5] * 10**5}}
+    ),
+    "rates of a pool": lambda about: about["estimator"]["params"].update(
+        pooling={"class": "LogLinearPool", "params": {"rates": [0.5] * 10**5}}
+    ),
     "seed": lambda about: about.update(seed=-1),
     "features": lambda about: about.update(n_features=10**9),
 }

@@ -116,5 +116,6 @@ def test_ends_that_are_none_are_refused(switcher, given, match):
 
 def test_times_must_be_sorted_and_as_many(switcher):
     for times in (np.arange(5), -np.arange(200)):
-        with pytest.raises(ValueError, match="times must be 200 sorted numbers"):
-            switcher.score_segments([3], times=times)
+        for ends in (3, [3], "posterior"):
+            with pytest.raises(ValueError, match="times must be 200 sorted numbers"):
+                switcher.score_segments(ends, times=times)

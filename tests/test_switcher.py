@@ -737,7 +737,7 @@ WRONG_DATA = [
     (X_OK[:, :0], Y_OK, r"Found array with 0 feature\(s\)"),
     (X_OK[0], Y_OK, "Expected 2D array, got 1D array"),
     (X_OK, None, "requires y to be passed"),
-    (X_OK, np.linspace(0, 1, 8), "type: continuous, but labels must be classes"),
+    (X_OK, np.linspace(0, 1, 8), "type: continuous, but y must hold classes"),
     (X_OK, np.eye(8), "y should be a 1d array"),
     (X_OK, [0, 1, np.nan] * 2 + [0, 1], "Input y contains NaN"),
 ]

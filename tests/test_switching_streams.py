@@ -116,6 +116,7 @@ class TestBlocks:
         stream = ForwardPass(prior, 4)
         stream.extend(losses[:11])
         twins = copy.deepcopy(stream), pickle.loads(pickle.dumps(stream))
+        twins += (copy.copy(stream),)
         expected = stream.extend(losses[11:])
         for twin in twins:
             assert_same_bits(twin.extend(losses[11:]), expected)

@@ -391,6 +391,24 @@ def test_labels_that_would_settle_it_grow_the_margin_beyond_its_doubt():
     assert not made(losses[None, ::-1, None, ::-1]).best().more_labels < 0
 
 
+def test_the_doubt_that_may_remain_is_shared_among_the_rivals_as_it_is_now():
+    rows, (second, third) = noise(200), noise(2, 200) - 0.4
+    losses = np.stack([rows, rows + 0.02 + second, rows + 0.03 + third])
+    ranking = made(losses[None, :, None, :])
+    found, (sample,) = ranking.best("d0"), ranking.codelength_samples_
+    names = sorted(found.probabilities)
+    winner, rival = names.index(found.encoder), names.index(found.rival)
+    others = [found.probabilities[name] for name in names if name != found.encoder]
+    assert min(others) > 0.01
+    tail = 0.05 * found.probabilities[found.rival] / sum(others)
+    total = 200 + found.more_labels
+    margin = sample.codelengths[rival] - sample.codelengths[winner]
+    gain = (sample.rates[rival] - sample.rates[winner]) * found.more_labels
+    variance, freedom = sample.variance(winner, rival)
+    doubt = stats.t.isf(tail, freedom) * np.sqrt(variance * total / 200)
+    assert margin + gain == pytest.approx(doubt, rel=0.01)
+
+
 @pytest.mark.parametrize("n_orders", [1, 2])
 def test_who_would_overtake_whom_is_told_or_not(n_orders):
     rng, t = np.random.default_rng(0), np.arange(1, 201)

@@ -237,7 +237,7 @@ def test_labels_that_would_settle_a_choice_of_views_are_rows_not_groups():
     by_group = trace.view_losses.reshape(60, 5, 2).sum(1)
     sample = sample_of([[Losses(column, np.arange(60))] for column in by_group.T])
     order = np.argsort(found.codelengths).tolist()
-    n_groups = sample.more_labels(*order, 0.05)
+    n_groups = sample.more_labels(*order, found.probabilities)
     assert 0 < n_groups < np.inf
     assert found.more_labels == pytest.approx(5 * n_groups, abs=5)
 

@@ -16,19 +16,25 @@ from benchmarks._streams import drifting
 from sklearn_mdl import (
     KernelReadout,
     KNeighborsReadout,
+    LinearReadout,
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
     decode_labels,
     encode_labels,
 )
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
+from sklearn_mdl._core.kernels.ridge import ForwardRidge
+from sklearn_mdl.encoders import TimmEncoder
 from sklearn_mdl.metrics import gaussian_codelengths
 from sklearn_mdl.readouts import (
     CentroidReadout,
     DiscriminantReadout,
     DummyReadout,
     DummyReadoutRegressor,
+    FrozenReadout,
     KernelReadoutRegressor,
+    ViewReadout,
+    factor_bytes,
 )
 from sklearn_mdl.readouts._base import last_restart
 from sklearn_mdl.readouts._lists import DefaultGrid, named_readouts
@@ -80,6 +86,36 @@ def test_a_full_window_forgets_its_older_half(readout, n_rows, start):
     own = fitted(with_window(readout), X[:n_rows], y[:n_rows], cut=37)
     fresh = fitted(readout, X[start:n_rows], y[start:n_rows])
     assert_array_equal(scores(own, X), scores(fresh, X))
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        {},
+        {"max_exact": 64},
+        {"window": 150},
+        {"restart": 40},
+        {"window": 64, "restart": 128},
+        {"window": 1000},
+    ],
+    ids=str,
+)
+def test_the_size_of_a_factor_is_that_of_the_most_rows_that_it_holds(
+    memory, monkeypatch
+):
+    held = []
+
+    def close(ridge, *block, own=ForwardRidge.close):
+        own(ridge, *block)
+        held.append(ridge.n_rows)
+
+    monkeypatch.setattr(ForwardRidge, "close", close)
+    X, y = digits(320)
+    readout = KernelReadout(**memory)
+    fitted(readout, X, y)
+    for alike in (readout, ViewReadout(readout, slice(9))):
+        assert factor_bytes(alike, len(X)) == 4 * max(held) ** 2
+    assert factor_bytes(LinearReadout(), len(X)) == 0
 
 
 def test_a_window_costs_nothing_before_it_is_full():
@@ -319,6 +355,23 @@ def test_random_labels_are_not_compressed():
     y = np.random.default_rng(1).integers(10, size=300)
     # No code saves 5 nats with a probability above exp(-5).
     assert fitted(forgetting(), X, y).codelength_ > 300 * np.log(10) - 5
+
+
+@pytest.mark.parametrize(
+    ("readout", "forgets"),
+    [
+        (KernelReadout(), False),
+        (KernelReadout(window=64), True),
+        (DummyReadout("decayed", restart=9), True),
+        (LinearReadout(), False),
+        (LinearReadout(n_replay_streams=0), True),
+    ],
+    ids=str,
+)
+def test_what_wraps_a_readout_forgets_if_the_readout_does(readout, forgets):
+    frozen = FrozenReadout(TimmEncoder("a"), readout)
+    for one in (readout, ViewReadout(readout, slice(9)), frozen):
+        assert one.forgets is forgets
 
 
 def test_lists_of_ours_are_raced_unless_one_forgets():

@@ -127,10 +127,11 @@ WRITERS = {
         "package wrote it",
     ),
     "model_selection/_race_folder.py": (
-        ["exclusive", "replaced", "write_archive", "write_text"],
+        ["exclusive", "replaced", "unlink", "write_archive", "write_text"],
         ["race", "update"],
         "race.json of a race, with what was fixed before its first label, and "
-        "labels-N.safetensors of each update, written once and never changed; "
+        "labels-N.safetensors of each update, written once and never changed, "
+        "and deleted only if the update breaks off as it is written; "
         "another writer is refused, and so are files of these names that are "
         "not of this race",
     ),

@@ -57,7 +57,7 @@ curves = {name: forward(p, losses).codelengths for name, p in strategies.items()
 N, K = losses.shape
 segments = best_segments(losses, n_blocks=3, prior=FixedShare(m=2))
 print(f"N = {N}, K = {K}, nats")
-print(f"{'best readout':22s}{losses.sum(axis=0).min():10.1f}")
+print(f"{'best readout':22s}{np.nanmin(losses.sum(axis=0)):10.1f}")
 print(
     f"{'best three blocks':22s}{segments.loss:10.1f}  from {segments.starts.tolist()}"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -13,6 +14,7 @@ from multiprocessing import current_process
 from pathlib import Path
 from typing import Any, Self
 
+from joblib import cpu_count, effective_n_jobs
 from joblib.parallel import get_active_backend
 
 PASSES = 2  # how often a task is tried if its process dies
@@ -56,6 +58,12 @@ def watched() -> dict[str, Any]:
     if not own or "initializer" in backend.backend_kwargs:
         return {}
     return {"initializer": end_with, "initargs": (os.getpid(),)}
+
+
+def jobs_at_once(n_jobs: int | None = None) -> int:
+    """Return how many of the jobs can run at a time: at most one on each own CPU."""
+    own = type(get_active_backend()[0]).__name__ in OWN_PROCESSES
+    return int(min(effective_n_jobs(n_jobs), cpu_count() if own else sys.maxsize))
 
 
 def _watch(parent: int) -> None:

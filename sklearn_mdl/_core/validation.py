@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -54,6 +55,12 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     shown = repr(given)
     shown = shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 3]}..."
     return ValueError(f"{name} must be {required}, got {shown}; {cure}")
+
+
+def check_positive(name: str, value: object, example: int) -> None:
+    """Raise ValueError unless the value of a parameter is a positive integer."""
+    if not isinstance(value, Integral) or value < 1:
+        raise invalid(name, "a positive integer", value, f"pass {name}={example}")
 
 
 def damaged(path: object, required: str, problem: object, cure: str) -> ValueError:
@@ -137,9 +144,13 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
     Raises
     ------
     ValueError
-        If scikit-learn refuses the data, or a feature is not finite. The message names
-        the row and column of such a feature.
+        If scikit-learn refuses the data, if columns share a name, or if a feature is
+        not finite. The message names the row and column of such a feature.
     """
+    names: Any = getattr(given[0], "columns", None)
+    if not getattr(names, "is_unique", True):  # in pandas
+        cure = "pass X.set_axis(range(X.shape[1]), axis=1)"
+        raise invalid("The names of columns of X", "distinct", list(names), cure)
     options = {"dtype": dtype, "ensure_all_finite": False, "reset": reset}
     try:
         with np.errstate(over="ignore"):  # the error below names the position
@@ -155,10 +166,10 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
 
 def _refuse_text(X: Any) -> None:
     """Raise ValueError for the first value in X that is not a number."""
-    is_frame = hasattr(X, "columns")
-    rows = X if is_frame else np.asarray(X, dtype=object)
-    for place, name in enumerate(X.columns if is_frame else range(rows.shape[1])):
-        for value in np.asarray(_safe_indexing(rows, place, axis=1), dtype=object):
+    names = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow's, others
+    columns = X if names is not None else np.asarray(X, dtype=object).T
+    for name in range(len(columns)) if names is None else names:
+        for value in np.asarray(columns[name], dtype=object):
             try:
                 float(value)
             except (TypeError, ValueError) as error:
@@ -203,8 +214,9 @@ def as_labels(y: Any, title: str = "y") -> Any:
     Raises
     ------
     ValueError
-        If a label is missing; the error begins with `title`. Also if whole numbers need
-        more than 64 bits, or if whole numbers above 2^53 are mixed with real numbers.
+        If a label is missing, or if only some labels are text; the error begins with
+        `title`. Also if whole numbers need more than 64 bits, or if whole numbers above
+        2^53 are mixed with real numbers.
     """
     if y is None or issparse(y):
         return y
@@ -217,6 +229,13 @@ def as_labels(y: Any, title: str = "y") -> Any:
     if labels.dtype.kind not in "fO" or not labels.size:
         return y
     numbers = np.asarray(y, dtype=object).ravel().tolist()
+    is_text = [isinstance(v, str) for v in numbers]
+    if labels.ndim == 1 and any(is_text) and not all(is_text):
+        text, other = (numbers[is_text.index(kind)] for kind in (True, False))
+        raise ValueError(
+            f"{title} must hold only text or only numbers, got {text!r} and {other!r}; "
+            "pass [str(label) for label in y]"
+        )
     whole = [isinstance(v, Integral) and not isinstance(v, bool) for v in numbers]
     large = [v for v, is_whole in zip(numbers, whole, strict=True) if is_whole]
     if not all(whole):
@@ -247,24 +266,24 @@ def may_be_real(labels: np.ndarray) -> bool:
     return len(np.unique(labels)) > max(2, min(MANY_VALUES, len(labels) / 4))
 
 
-def check_class_labels(y: np.ndarray) -> None:
+def check_class_labels(y: np.ndarray, name: str = "y") -> None:
     """Raise for labels that are not classes, such as real numbers.
 
     Raises
     ------
     ValueError
-        If labels are not classes. For real numbers, the message names the estimator to
-        use.
+        If labels are not classes. The message begins in the words of scikit-learn and
+        contains `name`. For real numbers, it also names the estimator to use.
     """
     try:
         check_classification_targets(y)
-    except ValueError as error:
-        if "type: continuous" not in str(error):
-            raise
-        raise ValueError(
-            "Unknown label type: continuous, but labels must be classes; for real "
-            "numbers use MDLReadoutSwitcherRegressor(), or pass np.digitize(y, bins)"
-        ) from error
+    except (TypeError, ValueError) as error:
+        (fault, *_), cure = re.split(r"[.\n]", str(error)), "pass y.astype(str)"
+        if "type: continuous" in fault:
+            cure = "for real numbers use MDLReadoutSwitcherRegressor(), or pass "
+            cure += "np.digitize(y, bins)"
+        required = f"but {name} must hold classes, one for each row"
+        raise ValueError(f"{fault}, {required}; {cure}") from error
 
 
 def refuse_missing(y: object, title: str = "y") -> object:

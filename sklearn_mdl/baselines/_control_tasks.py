@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import check_positive, invalid
 from sklearn_mdl.baselines._base import Array, Floats, Part, Seed
 from sklearn_mdl.readouts import KernelReadout
 
@@ -168,10 +168,7 @@ def selectivity(
     >>> result.accuracy > result.control_accuracy
     True
     """
-    if not isinstance(n_controls, Integral) or n_controls < 1:
-        raise invalid(
-            "n_controls", "a positive integer", n_controls, "pass n_controls=1"
-        )
+    check_positive("n_controls", n_controls, 1)
     (X, y), (X_test, y_test), (kinds, test_kinds) = (
         map(as_array, part) for part in (train, test, types)
     )

@@ -57,7 +57,9 @@ def _check_permutations(options: argparse.Namespace) -> None:
     """Raise before the run for options that the permutation test would reject."""
     if options.permutations is None:
         return
-    sklearn_mdl.switcher.check_permutations(options.permutations)
+    from sklearn_mdl._core.validation import check_positive  # imports scikit-learn
+
+    check_positive("n_permutations", options.permutations, 99)
     if options.groups is not None:
         raise unsupported(PERMUTATIONS, GROUPS, "leave out --permutations or --groups")
     if options.keep_order:

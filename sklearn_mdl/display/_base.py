@@ -5,14 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from numbers import Integral
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import check_positive, invalid
 
 if TYPE_CHECKING:  # also imported from here by the other display modules
     from matplotlib.artist import Artist as Artist
@@ -289,9 +288,9 @@ def point_style(index: int) -> Style:
 
 def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
     """Return indices of at most ``max_named`` lines, by place and then last value."""
-    if not isinstance(max_named, Integral) or max_named < 1:
-        raise invalid("max_named", "an integer above 0", max_named, "pass max_named=12")
-    return np.lexsort((last, place))[:max_named].tolist()
+    check_positive("max_named", max_named, 12)
+    order: list[int] = np.lexsort(np.stack([last, place])).tolist()
+    return order[:max_named]
 
 
 # Names, notes and legends

@@ -127,11 +127,13 @@ class Sample:
             draws += _student(rng, by_order, n_orders - 1)
         return draws
 
-    def more_labels(self, winner: int, rival: int, tail: float) -> float:
+    def more_labels(self, winner: int, rival: int, shares: Floats) -> float:
         """Estimate how many further labels would settle a choice between two encoders.
 
-        After these labels, the probability that the rival is better than the winner
-        would be at most `tail`. The winner's margin ``D`` is assumed to grow by ``r``
+        After these labels, the winner would be the best encoder with probability
+        `SURE`, if the probabilities ``shares`` that others are best all shrank alike.
+        So the probability that the rival is better must become at most its part of
+        ``1 - SURE``. The winner's margin ``D`` is assumed to grow by ``r``
         nats per label, as in the second half of the stream. The standard deviation
         ``s`` of the margin is assumed to grow as the square root of the number of
         labels. So ``x`` times as many labels suffice if
@@ -146,8 +148,9 @@ class Sample:
             estimate.
         """
         n = self.n_samples
+        part = shares[rival] / (1 - shares[winner]) if shares[rival] > 0 else 1.0
         variance, freedom = self.variance(winner, rival)
-        doubt = float(t.isf(tail, freedom)) * math.sqrt(variance)
+        doubt = float(t.isf((1 - SURE) * part, freedom)) * math.sqrt(variance)
         margin = float(self.codelengths[rival] - self.codelengths[winner])
         gain = n * float(self.rates[rival] - self.rates[winner])
         if margin > 0 and margin >= doubt:

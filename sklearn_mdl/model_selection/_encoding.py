@@ -338,18 +338,8 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
             "pass X[np.isfinite(y)] and y[np.isfinite(y)]"
         )
     if not is_real:
-        _check_classes(labels, name)
+        check_class_labels(labels, name)
     return is_real
-
-
-def _check_classes(labels: np.ndarray, name: str) -> None:
-    try:
-        check_class_labels(labels)
-    except (TypeError, ValueError) as error:  # some labels cannot be compared
-        kind = f"other values ({' '.join(str(error).split())}); pass y.astype(str)"
-        if labels.dtype.kind == "f":
-            kind = "continuous values; use MDLReadoutSwitcherRegressor() or np.digitize"
-        raise ValueError(f"Labels must be classes, but {name} holds {kind}") from error
 
 
 def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:

@@ -24,7 +24,7 @@ from sklearn_mdl._core.io.whole_files import refuse_foreign
 from sklearn_mdl._core.numerics import as_array, dense
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.validation import as_labels, damaged, invalid
-from sklearn_mdl.readouts import REACH, KernelReadout, ViewSettings, last_refresh
+from sklearn_mdl.readouts import REACH, KernelReadout, last_refresh
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 Floats = NDArray[np.float64]
@@ -229,12 +229,9 @@ def export_probe(
     place = _best_linear(switcher)
     readout = switcher.readouts_[place]
     n_features = rows.shape[1]
-    columns = np.arange(n_features)
-    if isinstance(readout, ViewSettings):
-        columns = np.array(readout.places(n_features))
-        readout = readout.inner
+    columns = np.array(readout.places(n_features))
     own = rows[:, columns]
-    refitted = KernelReadout(**cast(KernelReadout, readout).get_params())
+    refitted = KernelReadout(**cast(KernelReadout, readout.inner).get_params())
     refitted.set_params(batch_size=len(own)).partial_fit(own, labels, classes=classes)
     is_unit = refitted.scaling == "centered-unit"
     mean, deviation = _statistics(own, is_unit, refitted.max_exact)
@@ -299,11 +296,9 @@ def _calibrate(
 
 def _best_linear(switcher: MDLReadoutSwitcher) -> int:
     """Return the index of the exportable linear kernel with the shortest code."""
-    costs = switcher.readout_codelengths_
-    inner = [r.inner if isinstance(r, ViewSettings) else r for r in switcher.readouts_]
     candidates = [
         place
-        for place, readout in enumerate(inner)
+        for place, readout in enumerate(one.inner for one in switcher.readouts_)
         if getattr(readout, "kernel", None) == "linear"
         and readout.scaling in SCALINGS
         and not readout.memory.forgets
@@ -313,7 +308,7 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
         required = "a list with a linear kernel that keeps all rows and has not retired"
         cure = 'fit with readouts="linear", or view_readouts(columns, "linear")'
         raise invalid("readouts", required, switcher.readout_names_, cure)
-    return min(candidates, key=lambda place: float(costs[place]))
+    return min(candidates, key=switcher.readout_codelengths_.item)
 
 
 def _statistics(

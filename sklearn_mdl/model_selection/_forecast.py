@@ -13,6 +13,7 @@ from joblib.parallel import get_active_backend
 
 from sklearn_mdl import readouts
 from sklearn_mdl._core.numerics import resolve_device
+from sklearn_mdl._core.side_by_side import jobs_at_once
 from sklearn_mdl._core.tables import Table, duration_text, size_text
 from sklearn_mdl._core.validation import kept_warnings
 from sklearn_mdl.model_selection._store import CellStore
@@ -78,10 +79,14 @@ class Forecast:
         One row for each encoder on each dataset.
     n_jobs : int
         Number of cells scored in parallel.
+    n_at_once : int
+        Number of cells that run at the same time. Fewer than ``n_jobs`` if this process
+        may use fewer CPUs.
     """
 
     rows: list[ForecastRow]
     n_jobs: int
+    n_at_once: int
 
     @property
     def n_missing(self) -> int:
@@ -90,9 +95,9 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """Time in seconds for the missing cells, with work spread evenly over jobs."""
+        """Time in seconds for the missing cells, with work spread evenly."""
         total = sum((row.n_cells - row.n_done) * row.seconds for row in self.rows)
-        return total / self.n_jobs
+        return total / self.n_at_once
 
     @property
     def bytes(self) -> int:
@@ -138,7 +143,8 @@ def forecast(
         per_row, row_bytes, state = tried.get(kind, (0.0, 0, 0))
         counts = n, *kind[:2], len(orders), n_done
         rows.append(ForecastRow(*names, *counts, n * per_row, n * row_bytes + state))
-    return Forecast(rows, min(effective_n_jobs(n_jobs), max(1, len(tasks))))
+    numbers = effective_n_jobs(n_jobs), jobs_at_once(n_jobs)
+    return Forecast(rows, *(min(number, max(1, len(tasks))) for number in numbers))
 
 
 def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, Seed, StrOptions
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import check_positive, invalid
 from sklearn_mdl.encoders import keeps_data
 from sklearn_mdl.model_selection._encoding import check_features, protected
 from sklearn_mdl.model_selection._race_folder import RaceFolder, Step
@@ -282,7 +282,7 @@ class EncoderRace(BaseEstimator):
             check_features(rows, labels, f"encoder {name!r}")
             self._check_width(name, rows)
         step = Step(labels, np.empty(0), features, classes)
-        race = self._race.copy()
+        race, before = self._race.copy(), dict(vars(self))
         try:
             losses = self._losses_of([*self._steps, step])
             for row, label in zip(losses, labels, strict=True):
@@ -291,13 +291,15 @@ class EncoderRace(BaseEstimator):
             step = step._replace(losses=losses)
             if self._folder is not None:
                 self._folder.append(self._race.n_labels, step)
+            self._race, self._steps = race, [*self._steps, step]
+            self._columns = {**self._columns, **columns}
+            self._publish()
         except BaseException:
-            self._switchers = {}  # the next update rebuilds them from all earlier rows
+            # The next update rebuilds the switchers from all earlier rows.
+            self.__dict__.update(before, _switchers={})
+            if self._folder is not None:
+                self._folder.keep(len(self._steps))
             raise
-        self._race = race
-        self._steps.append(step)
-        self._columns.update(columns)
-        self._publish()
         return self
 
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
@@ -324,9 +326,7 @@ class EncoderRace(BaseEstimator):
             compared.
         """
         self.resume()
-        if not isinstance(max_labels, Integral) or max_labels < 1:
-            required = "an integer of at least 1"
-            raise invalid("max_labels", required, max_labels, "pass max_labels=2000")
+        check_positive("max_labels", max_labels, 2000)
         n_compared = max(self.n_labels_ - self.start, 0)
         if n_compared < 10:
             cure = f"call update with {self.start + 10 - self.n_labels_} more labels"
@@ -334,7 +334,7 @@ class EncoderRace(BaseEstimator):
             raise invalid("The number of labels", required, n_compared, cure)
         if self.should_stop_:
             return RaceForecast(0.0, 0.0, 0.0, max_labels)
-        given = {"labels": self._labels, "most": max_labels}
+        given: dict[str, Any] = {"labels": self._labels, "most": max_labels}
         low, median, high = forecast_interval(self._race, self.losses_, **given)
         return RaceForecast(median, low, high, max_labels)
 

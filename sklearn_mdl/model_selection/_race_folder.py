@@ -57,7 +57,7 @@ class RaceFolder:
     def __init__(self, path: Path, about: Json) -> None:
         self.path, self.about = path, about
         self._key = digest_of(about)
-        self._n_files = 0  # number of files that this race has read or written
+        self._updates: list[Path] = []  # files that this race has read or written
 
     def steps(self) -> Iterator[Step]:
         """Yield the stored updates.
@@ -74,10 +74,11 @@ class RaceFolder:
                 "pass another folder"
             )
         self._check_settings()
-        self._n_files = n_labels = 0
+        self._updates, n_labels = [], 0
         for path in self._files():
             step = self._read(path, n_labels)
-            self._n_files, n_labels = self._n_files + 1, n_labels + len(step.labels)
+            self._updates.append(path)
+            n_labels += len(step.labels)
             yield step
 
     def append(self, n_before: int, step: Step) -> None:
@@ -89,11 +90,11 @@ class RaceFolder:
             If another race has written to the folder or is writing to it.
         """
         with exclusive(self.path, wait=False):
-            if len(self._files()) != self._n_files:
+            if self._files() != self._updates:
                 required, given = "one race", "another race has written to it"
                 cure = "create this EncoderRace again to resume from the folder"
                 raise damaged(self.path, required, given, cure)
-            if not self._n_files:
+            if not self._updates:
                 text = json.dumps(with_format("race", self.about), indent=1)
                 with replaced(self.path / NAME) as aside:
                     aside.write_text(f"{text}\n", "utf-8")
@@ -103,13 +104,17 @@ class RaceFolder:
                 "encoders": list(step.features),
                 "classes": as_json(step.classes, "classes"),
             }
-            numbered = {
-                f"features-{i}": X for i, X in enumerate(step.features.values())
-            }
-            arrays = {"labels": step.labels, "losses": step.losses, **numbered}
+            rows = {f"features-{i}": X for i, X in enumerate(step.features.values())}
+            arrays = {"labels": step.labels, "losses": step.losses, **rows}
             path = self.path / f"labels-{n_before:09d}.safetensors"
+            self._updates.append(path)
             write_archive(path, "update", arrays, about)
-            self._n_files += 1
+
+    def keep(self, n_updates: int) -> None:
+        """Delete the updates of this race after the first ``n_updates``."""
+        for path in self._updates[n_updates:]:
+            path.unlink(missing_ok=True)
+        del self._updates[n_updates:]
 
     def _files(self) -> list[Path]:
         return sorted(self.path.glob("labels-*.safetensors"))

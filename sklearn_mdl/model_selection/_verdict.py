@@ -355,10 +355,8 @@ def _on_dataset(
     ties = [name for name in names[1:] if name not in worse]
     best = replace(_best(names, shares[order], ties), dataset=first.dataset)
     if best.rival is not None:
-        share = best.probabilities[best.rival]
-        tail = (1 - SURE) * (share / (1 - best.probability) if share > 0 else 1.0)
         places = order[0], order[names.index(best.rival)]
-        best = replace(best, more_labels=sample.more_labels(*places, tail))
+        best = replace(best, more_labels=sample.more_labels(*places, shares))
     # Codelengths of real labels depend on the unit and may be negative, so shares are
     # meaningless.
     has_share = names[1:] and not first.is_real

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -176,14 +175,8 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     starts = group_starts(trace.known)
     sample = sample_of([[Losses(column, starts)] for column in trace.view_losses.T])
     shares = shares_best(sample.draws(np.random.default_rng(0)))
-    order = np.argsort(sample.codelengths, kind="stable")
-    more = math.nan
-    if not np.isnan(shares).any():
-        others = np.delete(shares, order[0])
-        rival = int(np.delete(np.arange(len(names)), order[0])[np.argmax(others)])
-        total = max(float(others.sum()), 1e-12)
-        tail = (1 - SURE) * (shares[rival] / total if shares[rival] > 0 else 1.0)
-        more = sample.more_labels(int(order[0]), rival, float(tail))
+    best, *others = np.argsort(sample.codelengths, kind="stable").tolist()
+    rival = others[int(np.argmax(shares[others]))]
     weights = np.exp(sample.codelengths.min() - sample.codelengths)
     return ViewComparison(
         names,
@@ -193,6 +186,6 @@ def compare_views(switcher: Switcher) -> ViewComparison:
         float(switcher.codelength_),
         float(switcher.switching_codelength_),
         float(switcher.reference_codelengths_.sum()),
-        more,
+        sample.more_labels(best, rival, shares),
         len(trace.codelengths),
     )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from sklearn_mdl.pooling._groups import Floats, GroupPass, Members, newton_step
-from sklearn_mdl.switching import check_integer, invalid, is_number_in
+from sklearn_mdl.switching import are_numbers_in, check_integer, invalid, is_number_in
 
 
 class PoolTrace(NamedTuple):
@@ -119,10 +119,8 @@ class LogLinearPool(BaseEstimator):
         """
         precision, floor = self.prior_precision, self.floor
         if not is_number_in(precision, 0, math.inf) or precision == 0:
-            required = "a positive finite number"
-            raise invalid(
-                "prior_precision", required, precision, "pass prior_precision=15"
-            )
+            required, cure = "a positive finite number", "pass prior_precision=15"
+            raise invalid("prior_precision", required, precision, cure)
         if not is_number_in(floor, 0, 1) or floor == 1:
             raise invalid("floor", "a number in [0, 1)", floor, "pass floor=1e-4")
         half_life, rates = self.half_life, self.rates
@@ -130,11 +128,10 @@ class LogLinearPool(BaseEstimator):
         if half_life is not None and not fades:
             cure = "for example, pass half_life=100"
             raise invalid("half_life", "positive or None", half_life, cure)
-        if rates is None:
-            return
-        if not len(rates) or not all(is_number_in(rate, 0, 1) for rate in rates):
+        if rates is not None and not are_numbers_in(rates, 0, 1):
             cure = "for example, pass rates=[1 / 16, 1 / 64]"
-            raise invalid("rates", "a list of numbers in [0, 1], or None", rates, cure)
+            required = "a list of 1 to 1000 numbers in [0, 1], or None"
+            raise invalid("rates", required, rates, cure)
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
         """Pool the predictions of kinds in one online pass over labels.

@@ -90,9 +90,8 @@ class Readout(OnlineEstimator):
     @property
     def forgets(self) -> bool:
         """True if the readout forgets old rows, or never replays them."""
-        names = "window", "restart"
-        is_limited = any(getattr(self.inner, name, None) is not None for name in names)
-        return is_limited or self.learns_once
+        limits = [getattr(self.inner, name, None) for name in ("window", "restart")]
+        return limits != [None, None] or self.learns_once
 
     @property
     def learns_once(self) -> bool:
@@ -104,6 +103,10 @@ class Readout(OnlineEstimator):
     def inner(self) -> Any:
         """The readout itself, or the readout of a view."""
         return self
+
+    def places(self, n_features: int) -> Sequence[int]:
+        """Return the columns of X that the readout uses."""
+        return range(n_features)
 
     @property
     def row_scaling(self) -> str | None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
-from math import prod
+from math import inf, prod
 from numbers import Integral
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterSampler
 
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import check_positive, invalid
 from sklearn_mdl.readouts._build import grouped
 from sklearn_mdl.readouts._nets import (
     LinearReadout,
@@ -37,6 +37,7 @@ def build_grid(
     settings: Mapping[str, object],
     n_samples: int | None = None,
     random_state: int | RandomState | None = None,
+    most: float = inf,
 ) -> list[BaseEstimator]:
     """Build readouts of one kind with all or some combinations of settings.
 
@@ -46,9 +47,11 @@ def build_grid(
         Class of the readouts. MLPs without hidden layers become linear readouts.
     settings : mapping of str to scalar, list or distribution
     n_samples : int, default=None
-        Number of combinations to draw at random. If None, all are built.
+        Number of combinations to draw at random. If None, `most` are drawn, or all are
+        built if there are no more.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
+    most : float, default=inf
 
     Returns
     -------
@@ -76,11 +79,16 @@ def build_grid(
     if kind in LINEAR:
         settings = {"hidden_layer_sizes": [()], **settings}
     columns = {name: _values(name, given) for name, given in settings.items()}
+    is_finite = all(isinstance(values, list) for values in columns.values())
+    n_all = prod(map(len, columns.values())) if is_finite else inf
+    if n_samples is None and n_all > most:
+        n_samples = int(most)
     if n_samples is None:
-        combinations = _combined(columns)
+        grid = _combined(columns)
     else:
-        combinations = _drawn(columns, n_samples, random_state)
-    return [_built(kind, chosen) for chosen in combinations]
+        _check_draws(n_samples, n_all)
+        grid = ParameterSampler(columns, int(n_samples), random_state=random_state)
+    return [_built(kind, chosen) for chosen in grid]
 
 
 def _values(name: str, given: object) -> Any:
@@ -116,18 +124,12 @@ def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
     ]
 
 
-def _drawn(
-    columns: Mapping[str, Any], n_samples: int, random_state: int | RandomState | None
-) -> list[dict[str, Any]]:
-    if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise invalid("n_samples", "a positive integer", n_samples, "pass n_samples=20")
-    if all(isinstance(values, list) for values in columns.values()):
-        n_all = prod(len(values) for values in columns.values())
-        if n_samples > n_all:
-            required = f"at most the number of combinations, {n_all}"
-            cure = f"pass n_samples={n_all}, or more values"
-            raise invalid("n_samples", required, n_samples, cure)
-    return list(ParameterSampler(columns, int(n_samples), random_state=random_state))
+def _check_draws(n_samples: int, n_all: float) -> None:
+    check_positive("n_samples", n_samples, 20)
+    if n_samples > n_all:
+        required = f"at most the number of combinations, {n_all}"
+        cure = f"pass n_samples={n_all}, or more values"
+        raise invalid("n_samples", required, n_samples, cure)
 
 
 def _built(kind: type, settings: dict[str, Any]) -> BaseEstimator:

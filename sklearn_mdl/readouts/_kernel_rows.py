@@ -149,6 +149,17 @@ class Memory(NamedTuple):
             cure = f'pass {name}={limit} or scaling="standard"'
             raise invalid(name, required, given, cure)
 
+    def most_rows(self, n_rows: int) -> int:
+        """Return the largest number of rows in the factor, in a stream of ``n_rows``.
+
+        A factor that restarts is kept for twice the number of rows.
+        """
+        halves = [self.window and self.window // 2, self.restart]
+        limits = [2 * whole(half) for half in halves if half is not None]
+        if self.max_exact is not None and not limits:
+            limits = [condensed_at(whole(self.max_exact))]
+        return min([n_rows, *limits])
+
     def first_known(self, n_rows: int) -> int:
         """Return the first row that is still used after ``n_rows`` rows.
 

@@ -119,12 +119,11 @@ class KernelSettings(Readout):
 def factor_bytes(readout: Readout, n_rows: int) -> int:
     """Return the size in bytes of a kernel readout's factor, or 0 for other readouts.
 
-    `window` and `restart` are ignored. Views count as other readouts.
+    Readouts on a frozen encoder count as other readouts.
     """
-    if not isinstance(readout, KernelSettings):
+    if not isinstance(readout.inner, KernelSettings):
         return 0
-    most = n_rows if readout.max_exact is None else 3 * readout.max_exact // 2
-    return 4 * min(n_rows, most) ** 2  # one triangle of float64
+    return 4 * readout.inner.memory.most_rows(n_rows) ** 2  # one triangle of float64
 
 
 def by_memory(members: Members[KernelSettings]) -> dict[Memory, list[Member]]:

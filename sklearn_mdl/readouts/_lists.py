@@ -267,6 +267,8 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of readouts
+        As with any list that you pass, a switcher neither pools nor races its members
+        by default.
 
     Examples
     --------
@@ -295,7 +297,8 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of regressors
-        A list that depends only on the number of features.
+        A list that depends only on the number of features. As with any list that you
+        pass, a switcher neither pools nor races its members by default.
 
     Examples
     --------
@@ -305,7 +308,7 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     ... }
     True
     """
-    return named_regressors(None, n_features)
+    return list(named_regressors(None, n_features))
 
 
 def _nets(
@@ -354,17 +357,10 @@ def _others(n_features: int) -> list[Any]:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression
 
-    neighbours = [
-        KNeighborsReadout(),
-        KNeighborsReadout(scaling=None),
-        KNeighborsReadout(metric="cosine"),
-    ]
-    refitted = [LogisticRegression(C=3.0)]
+    others: list[Any] = [KNeighborsReadout(), KNeighborsReadout(scaling=None)]
+    others.append(KNeighborsReadout(metric="cosine"))
     if n_features <= MAX_WHITENED_BY_DEFAULT:
-        neighbours.append(KNeighborsReadout(metric="cosine", scaling="whiten"))
+        others.append(KNeighborsReadout(metric="cosine", scaling="whiten"))
         discriminant = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-        refitted.insert(0, discriminant)
-    return [
-        *neighbours,
-        *(RefitReadout(classifier, schedule=GROWTH) for classifier in refitted),
-    ]
+        others.append(RefitReadout(discriminant, schedule=GROWTH))
+    return [*others, RefitReadout(LogisticRegression(C=3.0), schedule=GROWTH)]

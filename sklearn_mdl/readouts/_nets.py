@@ -120,11 +120,13 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
 def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
     """Return the size of a network's state in bytes, or 0 for other readouts.
 
-    The size includes averaged weights. Views count as other readouts.
+    The size includes averaged weights. Readouts on a frozen encoder count as other
+    readouts.
     """
-    if not isinstance(readout, NetReadout):
+    if not isinstance(readout.inner, NetReadout):
         return 0
-    widths = (n_features, *hidden_widths(readout.hidden_layer_sizes), n_outputs)
+    hidden = hidden_widths(readout.inner.hidden_layer_sizes)
+    widths = (len(readout.places(n_features)), *hidden, n_outputs)
     return 5 * FLOAT * count_parameters(widths)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
 from typing import Any, NamedTuple
 
 from numpy.random import RandomState
@@ -198,7 +198,8 @@ def readout_grid(
         "imagenet-scratch" (50 from intervals). See also :func:`preset_settings`.
     n_samples : int, default=None
         Number of combinations to draw, without repetition if there are finitely many.
-        If None, build all combinations, or as many as the paper draws for the preset.
+        If None, build all combinations, but at most as many as the paper draws for the
+        preset.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
     **settings : scalar, list or distribution
@@ -234,6 +235,7 @@ def readout_grid(
     >>> len(readout_grid("vtab-frozen", n_samples=20, random_state=0))
     20
     """
+    most: float = inf
     if preset is not None:
         table = preset_settings(preset)
         if table.kind == "fine-tuned" and "encoder" not in settings:
@@ -243,10 +245,10 @@ def readout_grid(
             )
         size = {"batch_size": table.batch_size}
         settings = {**table.settings, **table.others, **size, **settings}
-        n_samples = table.n_samples if n_samples is None else n_samples
+        most = table.n_samples or inf
     kind: type = MLPReadout
     if "encoder" in settings:
         kind = FineTunedReadout
     elif "model" in settings:
         kind = ScratchReadout
-    return build_grid(kind, settings, n_samples, random_state)
+    return build_grid(kind, settings, n_samples, random_state, most)

@@ -11,7 +11,6 @@ from sklearn_mdl.switcher._message import LabelMessage, is_message as is_message
 from sklearn_mdl.switcher._multioutput import MultiOutputSwitcher
 from sklearn_mdl.switcher._permutation import (
     PermutationTest,
-    check_permutations as check_permutations,
     kernels_of as kernels_of,
 )
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor

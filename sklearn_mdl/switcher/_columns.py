@@ -13,11 +13,7 @@ from scipy.sparse import issparse, spmatrix
 from sklearn.utils import check_array
 
 from sklearn_mdl._core.numerics import as_array
-from sklearn_mdl._core.validation import (
-    as_labels,
-    check_class_labels,
-    invalid,
-)
+from sklearn_mdl._core.validation import as_labels, check_class_labels, invalid
 
 
 def split_columns(y: object) -> list[np.ndarray]:

@@ -24,13 +24,12 @@ from sklearn_mdl._core.unsupported import (
     PERMUTATIONS,
     unsupported,
 )
-from sklearn_mdl._core.validation import invalid, warn_caller
+from sklearn_mdl._core.validation import check_positive, invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout, grid_edges, readout_names
 from sklearn_mdl.switcher._loss_files import save_losses
 from sklearn_mdl.switcher._permutation import (
     PermutationTest,
-    check_permutations,
     kernels_of,
     permutation_tests,
 )
@@ -351,8 +350,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         Raises
         ------
         ValueError
-            If segments do not lie within the stream. For an array of `ends`, also if
-            `times` are not sorted.
+            If segments do not lie within the stream, or if `times` are not sorted.
         """
         losses, weights = self.readout_losses_, self.readout_weights_
         changes = np.empty(0, np.intp)
@@ -455,7 +453,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         self, n_permutations: int, shuffled: bool
     ) -> tuple[PrequentialRun, list[Readout], int]:
         """Return the run, kernels and seed for a permutation test, or raise."""
-        check_permutations(n_permutations)
+        check_positive("n_permutations", n_permutations, 99)
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but rows were "

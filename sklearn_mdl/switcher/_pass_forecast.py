@@ -15,6 +15,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic
+from sklearn_mdl._core.side_by_side import jobs_at_once
 from sklearn_mdl._core.stream.checkpoint import learned_of
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
@@ -44,7 +45,8 @@ class PassForecast(NamedTuple):
         CPU time of all processes, if each device is as fast as this machine.
     seconds : float
         Elapsed time if the parts are spread evenly over the devices and each part uses
-        one thread.
+        one thread. Processes on this machine are assumed to share the CPUs that this
+        process may use.
     memory_bytes : int
         Memory of readouts and, without a store or checkpoint, of rows, losses and
         posterior. Libraries (about 400 MB) and memory-mapped rows are not included.
@@ -193,11 +195,11 @@ def forecast_of(
         trial._begin(rows.shape[1], trial._classes_of(y), n_rows=n_trial)
         run = trial._run
         parts = [(list(range(run.threads.n_readouts)), run.threads)]
-        n_devices = 1
+        n_devices = n_at_once = 1
         common = trial._common("", {})
         if switcher.n_jobs == PROCESSES:
             check_split(run)
-            n_devices = effective_n_jobs()
+            n_devices, n_at_once = effective_n_jobs(), jobs_at_once()
             device, samples = run.settings.device, run.samples
             parts = [
                 (columns, common.threads_of(columns, device, samples))
@@ -213,7 +215,7 @@ def forecast_of(
         n_devices,
         len(parts),
         cpu_seconds=float(times.sum()) + mixing,
-        seconds=max(float(times.max()), float(times.sum()) / n_devices) + mixing,
+        seconds=max(float(times.max()), float(times.sum()) / n_at_once) + mixing,
         **_bytes_of(switcher, X, parts, common),
         trial_rows=n_trial,
     )

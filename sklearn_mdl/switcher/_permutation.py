@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts import (
     KernelReadout,
     KernelReadoutRegressor,
@@ -41,13 +39,6 @@ class PermutationTest(NamedTuple):
     codelength: float
     null_codelengths: np.ndarray
     p_value: float
-
-
-def check_permutations(n_permutations: object) -> None:
-    """Raise unless the number of permutations is a positive integer."""
-    if not isinstance(n_permutations, Integral) or n_permutations < 1:
-        required, cure = "a positive integer", "pass n_permutations=99"
-        raise invalid("n_permutations", required, n_permutations, cure)
 
 
 def kernels_of(readouts: Sequence[Any]) -> list[Readout]:

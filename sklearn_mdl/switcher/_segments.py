@@ -112,6 +112,7 @@ def segment_ends(
     ValueError
         If `ends` or `times` are invalid.
     """
+    stamps = None if times is None else _checked_times(times, n_rows)
     if isinstance(ends, str) and ends == "posterior":
         return np.append(changes[changes > 0], n_rows)
     if isinstance(ends, Integral) and not isinstance(ends, bool):
@@ -120,8 +121,8 @@ def segment_ends(
             raise invalid("ends", required, ends, f"pass ends={min(8, n_rows)}")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     stops = np.atleast_1d(np.asarray(ends))
-    if times is not None:
-        stops = np.searchsorted(_checked_times(times, n_rows), stops, side="right")
+    if stamps is not None:
+        stops = np.searchsorted(stamps, stops, side="right")
     is_rows = stops.ndim == 1 and stops.dtype.kind in "iu"
     if not is_rows or ((stops < 0) | (stops > n_rows)).any():
         required = f'a number of segments, "posterior", or row numbers up to {n_rows}'

@@ -22,6 +22,7 @@ the prior weights. The rate of fixed share is clipped at one.
 """
 
 from sklearn_mdl.switching._checks import (
+    are_numbers_in as are_numbers_in,
     check_integer as check_integer,
     invalid as invalid,
     is_number_in as is_number_in,

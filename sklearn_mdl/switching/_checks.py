@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from numbers import Integral, Real
 
+import numpy as np
+
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     """Return the error for an invalid argument."""
@@ -16,6 +18,13 @@ def is_number_in(value: object, low: float, high: float) -> bool:
     if not isinstance(value, Real):
         return False
     return math.isfinite(value) and low <= float(value) <= high
+
+
+def are_numbers_in(values: object, low: float, high: float) -> bool:
+    """Return True for a list of 1 to 1000 finite numbers between two bounds."""
+    array = np.array(values, dtype=object)
+    is_list = array.ndim == 1 and 1 <= len(array) <= 1000
+    return is_list and all(is_number_in(value, low, high) for value in array)
 
 
 def check_integer(name: str, value: object, least: int, cure: str) -> None:

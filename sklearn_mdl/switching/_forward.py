@@ -59,7 +59,7 @@ class ForwardPass:
     """The forward pass over a stream that arrives in blocks.
 
     Codelengths and posteriors are bitwise identical however you split the stream into
-    blocks. Between blocks, you can pickle a pass or copy it by ``copy.deepcopy``.
+    blocks. Between blocks, you can pickle a pass or copy it. Copies share no state.
 
     Labels may be delayed. Step ``t`` is then coded with the posterior given the labels
     known at that step, advanced by the prior's transitions over the unlabelled steps.
@@ -114,6 +114,8 @@ class ForwardPass:
         self._filter = make_filter(self._prior.components(w))
         self._asleep = np.zeros(n_experts, dtype=bool)
         self._possible = self._filter.weights > 0
+
+    __copy__ = copy.deepcopy  # since filters advance in place
 
     @property
     def weights(self) -> Floats:

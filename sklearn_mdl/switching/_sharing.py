@@ -9,7 +9,12 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl.switching._checks import check_max_steps, invalid, is_number_in
+from sklearn_mdl.switching._checks import (
+    are_numbers_in,
+    check_max_steps,
+    invalid,
+    is_number_in,
+)
 from sklearn_mdl.switching._inputs import normalised_weights
 from sklearn_mdl.switching._prior import (
     Component,
@@ -228,7 +233,7 @@ class LearnedShare(SwitchingPrior):
     ----------
     ms : sequence of float, default=(2, 3, 6, 11, 21)
         Candidate values of ``m`` in `FixedShare`, each at least 1. The value 1 is the
-        Bayesian mixture.
+        Bayesian mixture. At most 1000 values, since time is linear in their number.
 
     References
     ----------
@@ -253,12 +258,11 @@ class LearnedShare(SwitchingPrior):
         Raises
         ------
         ValueError
-            If `ms` is not a sequence, is empty or contains a value out of range.
+            If `ms` is not a sequence, does not hold 1 to 1000 values, or contains a
+            value out of range.
         """
-        is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
-        ms = list(self.ms) if is_sequence else []
-        if not ms or not all(is_number_in(m, 1, math.inf) for m in ms):
-            required = "a sequence of finite numbers of at least 1"
+        if not are_numbers_in(self.ms, 1, math.inf):
+            required = "a sequence of 1 to 1000 finite numbers of at least 1"
             cure = "pass for example ms=(2, 6, 21), numbers of blocks"
             raise invalid("ms", required, self.ms, cure)
 

@@ -110,6 +110,11 @@ class FrozenReadout(ImageReadout):
         """Short name: "frozen linear", "frozen mlp 2x256"."""
         return f"frozen {self.readout.architecture}"
 
+    @property
+    def forgets(self) -> bool:
+        """True if the readout on the features forgets or never replays rows."""
+        return bool(self.readout.forgets)
+
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make one learner for each distinct encoder, with all readouts on it."""

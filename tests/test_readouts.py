@@ -670,11 +670,19 @@ def test_default_pool_takes_the_most_streams_that_its_budget_allows(
 ):
     pool = named_readouts("nets", n_features, n_classes)
     ((n_streams, last),) = {readout.n_replay_streams for readout in pool}
-    assert last == 3
     assert n_streams in (3, 10, 30)
     per_stream = n_updates_per_example(pool, n_features, n_classes) / (n_streams + 1)
     allowed = [s for s in (30, 10, 3) if (s + 1) * per_stream <= 150_000_000]
     assert n_streams == [*allowed, 3][0]
+    allowed = [s for s in range(3, 21) if (s + 1) * per_stream <= 6_000_000]
+    assert last == min([3, *allowed][-1], n_streams)
+
+
+@for_each("n_features", [4, 64, 768])
+def test_the_default_regressors_replay_least_after_many_rows(n_features):
+    pool = default_regressors(n_features)
+    replay = {getattr(r, "n_replay_streams", (3, 3))[1] for r in pool}
+    assert replay == {3}
 
 
 def test_default_pool_thins_its_replay_as_features_and_classes_grow():

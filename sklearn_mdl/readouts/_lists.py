@@ -57,8 +57,12 @@ class DefaultGrid(list[Any]):
     """Built-in list of readouts, as opposed to a list that the user passes."""
 
 
+# Numbers of replay streams of the built-in lists. Two limits of the number of
+# parameters that are updated per example apply at first and after many rows. More than
+# three streams after many rows shorten codes of classes, but not of real labels.
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
+LATE_UPDATES_PER_EXAMPLE = 6_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
 BOTH = ["standard", "whiten"]
 KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
@@ -153,6 +157,8 @@ class Kinds(NamedTuple):
         Noise variances of kernels whose settings do not include ``alpha``.
     strategies : tuple of str
         Strategies of readouts that ignore features.
+    most_late : int
+        Largest number of replay streams after many rows.
     """
 
     nets: type
@@ -160,17 +166,20 @@ class Kinds(NamedTuple):
     labels: type
     alphas: tuple[float, ...]
     strategies: tuple[str, ...]
+    most_late: int
 
 
 CLASSES = Kinds(
     *(MLPReadout, KernelReadout, DummyReadout),
     alphas=(0.003, 0.3),
     strategies=("frequency", "decayed", "transition"),
+    most_late=20,
 )
 REALS = Kinds(
     *(MLPReadoutRegressor, KernelReadoutRegressor, DummyReadoutRegressor),
     alphas=(0.003, 0.03, 1.0),
     strategies=("mean", "decayed", "last"),
+    most_late=STREAMS[-1],
 )
 
 
@@ -197,7 +206,7 @@ def _parts_of(lists: dict[Any, tuple[str, ...]], name: str | None) -> Collection
 def _listed(
     kinds: Kinds, parts: Collection[str], n_features: int, n_outputs: int
 ) -> DefaultGrid:
-    readouts = DefaultGrid(_nets_in(parts, kinds.nets, n_features, n_outputs))
+    readouts = DefaultGrid(_nets_in(parts, kinds, n_features, n_outputs))
     for part, kernels in KERNEL_PARTS.items():
         if part in parts:
             readouts += _kernels(kinds, kernels)
@@ -218,15 +227,15 @@ def _listed(
 
 
 def _nets_in(
-    parts: Collection[str], kind: type, n_features: int, n_outputs: int
+    parts: Collection[str], kinds: Kinds, n_features: int, n_outputs: int
 ) -> list[BaseEstimator]:
     """Return the networks in these parts of a list."""
-    nets: list[BaseEstimator] = []
+    kind, nets = kinds.nets, list[BaseEstimator]()
     if "nets" in parts:
         grid = [{**entry, "scaling": BOTH} for entry in DEFAULTS[kind]]
-        nets += _nets(grid, kind, n_features, n_outputs)
+        nets += _nets(grid, kinds, n_features, n_outputs)
     if "few nets" in parts:
-        nets += _nets(FEW_NETS[kind], kind, n_features, n_outputs)
+        nets += _nets(FEW_NETS[kind], kinds, n_features, n_outputs)
     if "nets that learn once" in parts:
         for entry in LEARNING_ONCE:
             nets += build_grid(kind, {**entry, "n_replay_streams": 0})
@@ -257,8 +266,9 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     To limit the cost of an example, the number of replay streams is the largest of 30,
     10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8, where
     ``parameters`` counts the weights of all trained networks. If none is small
-    enough, the number is 3. After 1,000 rows, it gradually decreases to 3. The list
-    does not depend on the number of rows, which is not known in advance.
+    enough, the number is 3. After 1,000 rows, it gradually decreases to a final number
+    between 3 and 20, the largest for which ``(streams + 1) * parameters`` is at most
+    6e6. The list does not depend on the number of rows, which is not known in advance.
 
     Parameters
     ----------
@@ -287,8 +297,8 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     the features, and linear regressors with Student-t densities. The networks use
     standardised features and, up to 1,024 features, whitened features, with and without
     averaged weights. All readouts were chosen by measurement (``python -m benchmarks
-    regression lists``). The number of replay streams follows the rule of
-    :func:`~sklearn_mdl.readouts.default_readouts`.
+    regression lists``). The initial number of replay streams follows the rule of
+    :func:`~sklearn_mdl.readouts.default_readouts`, and the final number is 3.
 
     Parameters
     ----------
@@ -312,7 +322,7 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
 
 
 def _nets(
-    grid: list[dict[str, object]], kind: type, n_features: int, n_outputs: int
+    grid: list[dict[str, object]], kinds: Kinds, n_features: int, n_outputs: int
 ) -> list[BaseEstimator]:
     """Return networks with the given settings, with and without averaged weights."""
     nets = []
@@ -322,20 +332,17 @@ def _nets(
         if n_features > MAX_WHITENED_BY_DEFAULT:
             scalings = ["standard"]
         shared = {"ema_step_size": [1.0, 0.03], "scaling": scalings}
-        nets += build_grid(kind, {**settings, **shared})
-    return _replaying(nets, n_features, n_outputs)
-
-
-def _replaying(grid: list[Any], n_features: int, n_outputs: int) -> list[BaseEstimator]:
-    """Return networks with as many replay streams as the cost limit allows."""
+        nets += build_grid(kinds.nets, {**settings, **shared})
     n_trained = sum(
         count_parameters((n_features, *readout.hidden_layer_sizes, n_outputs))
-        for readout in grid
+        for readout in nets
         if readout.ema_step_size == 1
     )
-    fitting = [s for s in STREAMS if (s + 1) * n_trained <= UPDATES_PER_EXAMPLE]
-    n_streams = (fitting[0] if fitting else STREAMS[-1]), STREAMS[-1]
-    return [readout.set_params(n_replay_streams=n_streams) for readout in grid]
+    most = UPDATES_PER_EXAMPLE // n_trained - 1
+    late = LATE_UPDATES_PER_EXAMPLE // n_trained - 1
+    first = next((s for s in STREAMS if s <= most), STREAMS[-1])
+    n_streams = first, max(STREAMS[-1], min(first, late, kinds.most_late))
+    return [readout.set_params(n_replay_streams=n_streams) for readout in nets]
 
 
 GROWTH = 1.2  # factor by which the number of rows grows between two fits

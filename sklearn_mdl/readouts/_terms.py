@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sklearn_mdl._core.stream.learner import Replay
+import numpy as np
 
 
 class Terms(NamedTuple):
@@ -15,7 +15,7 @@ class Terms(NamedTuple):
     ----------
     n_readouts : int
     streams : tuple of int
-        Distinct initial numbers of replay streams, in ascending order.
+        Distinct initial and final numbers of replay streams, in ascending order.
     scalings : tuple of str
         Distinct scalings of features, possibly "none", in the order of the readouts.
     """
@@ -38,7 +38,8 @@ class Terms(NamedTuple):
 
     def __str__(self) -> str:
         """Return the terms in words."""
-        streams = " or ".join(map(str, self.streams)) or "no"
+        ends = dict.fromkeys(self.streams[:1] + self.streams[-1:])
+        streams = " to ".join(map(str, ends)) or "no"
         scalings = " and ".join(self.scalings) or "none"
         return (
             f"{self.n_readouts} readouts, {streams} replay streams, scaling {scalings}"
@@ -48,10 +49,7 @@ class Terms(NamedTuple):
 def terms_of(readouts: Sequence[Any]) -> Terms:
     """Return the terms of a list of readouts."""
     inner = [getattr(r, "inner", r) for r in readouts]
-    streams = {
-        Replay.requested(r.n_replay_streams).n_streams
-        for r in inner
-        if hasattr(r, "n_replay_streams")
-    }
+    numbers = [np.ravel(getattr(r, "n_replay_streams", ())) for r in inner]
+    streams = np.unique(np.concatenate([[], *numbers])).astype(int).tolist()
     scalings = [str(r.scaling or "none") for r in inner if hasattr(r, "scaling")]
-    return Terms(len(readouts), tuple(sorted(streams)), tuple(dict.fromkeys(scalings)))
+    return Terms(len(readouts), tuple(streams), tuple(dict.fromkeys(scalings)))

@@ -26,8 +26,7 @@ class Terms(NamedTuple):
 
     def as_json(self) -> dict[str, object]:
         """Return the terms as a dictionary that can be written as JSON."""
-        lists = {"streams": list(self.streams), "scalings": list(self.scalings)}
-        return {"n_readouts": self.n_readouts, **lists}
+        return self._asdict()
 
     @classmethod
     def from_json(cls, terms: dict[str, Any]) -> Terms:

@@ -242,9 +242,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
-        # Unpickling recreates the run from these initial parameters.
-        is_numbers = all(learner.is_numbers for learner in self._run.learners)
-        self._settings = clone(self) if is_numbers else None
+        # The parameters of the run, whatever is set later: files recreate it from them.
+        self._settings = clone(self)
         if n_rows is not None:
             self._run.check_length(n_rows)  # before anything is written
             self.order_ = np.arange(n_rows)

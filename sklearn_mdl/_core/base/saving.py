@@ -202,7 +202,7 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
             "within a segment; call fit again"
         )
     names = getattr(estimator, "feature_names_in_", None)
-    settings = as_json(estimator, type(estimator).__name__)
+    settings = as_json(estimator._settings, type(estimator).__name__)
     _check_classes(settings, _known_classes())
     about = {
         "estimator": settings,

@@ -11,13 +11,14 @@ from each_case import for_each
 from numpy.testing import assert_array_equal
 from PIL import Image
 from scipy.sparse import csr_array
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sklearn_mdl import (
     MDLReadoutSwitcher,
@@ -75,10 +76,19 @@ def test_columns_of_data_frames():
     found = compare({"a": ["c0", "c1"], "all": None}, frame, "label", **QUICK)
     sizes = {cell.encoder: cell.n_features for cell in found.scorer.cells_}
     assert sizes == {"a": 2, "all": 13}
-    with pytest.raises(
-        ValueError, match=r"must be numbers, got .* pass X.select_dtypes"
-    ):
+    with pytest.raises(ValueError, match=r"'a' must hold numbers, got 'w' in column"):
         compare({"a": frame.assign(word="w")}, y=Y)
+
+
+def test_numbers_in_a_table_of_objects_are_numbers():
+    table = np.column_stack([X.astype(object), np.repeat("w", len(X))])
+    assert names({"a": table[:, :-1]}, y=Y) == names({"a": X}, y=Y)
+    reals = compare({"a": table[:, 1:-1]}, y=table[:, 0])
+    assert reals.scorer.cells_[0].is_real
+    with pytest.raises(ValueError, match="'a' must hold numbers, got 'w' in column 13"):
+        compare({"a": table}, y=Y)
+    columns = make_column_transformer((OneHotEncoder(), [13]), remainder="passthrough")
+    assert names({"a": columns}, table, Y) == ["a"]
 
 
 def test_a_frame_of_polars_gives_labels_and_columns():

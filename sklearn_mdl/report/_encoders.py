@@ -16,7 +16,7 @@ from torch import nn
 from tqdm import tqdm
 
 from sklearn_mdl._core.numerics import as_array, default_torch, dense, evaluation_mode
-from sklearn_mdl._core.validation import invalid, refuse_labelled
+from sklearn_mdl._core.validation import invalid, refuse_labelled, refuse_text
 from sklearn_mdl.datasets import load_features
 from sklearn_mdl.encoders import (
     FeatureCache,
@@ -103,8 +103,8 @@ def features_of(
         rows = [np.asarray(row) for row in output]
         features = np.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows])
     if features.dtype.kind not in "biuf":
-        cure = 'pass X.select_dtypes("number"), or OneHotEncoder() as the encoder'
-        raise invalid(f"Features of {name!r}", "numbers", features.dtype, cure)
+        refuse_text(output, f"Features of {name!r}")
+        features = features.astype(np.float64)
     return features
 
 

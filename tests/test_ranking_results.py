@@ -628,9 +628,11 @@ def test_the_page_says_what_failed(monkeypatch, tmp_path):
     assert "<em>no</em> luck" in text
 
 
-@pytest.mark.parametrize(("n_datasets", "encoders"), [(1, ["one"]), (1, ENCODERS)])
-def test_small_rankings_have_a_page_too(n_datasets, encoders, tmp_path):
-    scorer, _ = fit(n_datasets, encoders)
+@pytest.mark.parametrize(
+    ("encoders", "alpha"), [(["one"], 0.1), (ENCODERS, 0.1), (ENCODERS, 0.6)]
+)
+def test_small_rankings_have_a_page_too(encoders, alpha, tmp_path):
+    scorer, _ = fit(1, encoders, alpha=alpha)
     write_results(scorer, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert page.open == []

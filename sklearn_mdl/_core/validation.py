@@ -177,9 +177,9 @@ def refuse_text(X: Any, title: str = "X") -> None:
                 float(value)
             except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"{title} must hold numbers, got {value!r} in column {name!r}; encode "
-                    "it, for example with make_column_transformer((OneHotEncoder(), "
-                    f"[{name!r}]), remainder='passthrough')"
+                    f"{title} must hold numbers, got {value!r} in column {name!r}; "
+                    "encode it, for example with make_column_transformer("
+                    f"(OneHotEncoder(), [{name!r}]), remainder='passthrough')"
                 ) from error
 
 
@@ -247,9 +247,8 @@ def as_labels(y: Any, title: str = "y") -> Any:
                 f"Labels must all be integers if one exceeds {LARGE}, got "
                 f"{numbers[whole.index(False)]!r}; pass [int(label) for label in y]"
             )
-        if labels.dtype == object and all(isinstance(v, Real) for v in numbers):
-            return np.array(numbers).reshape(labels.shape)
-        return y
+        is_real = labels.dtype == object and all(isinstance(v, Real) for v in numbers)
+        return np.array(numbers).reshape(labels.shape) if is_real else y
     for kind in (np.int64, np.uint64):
         limits = np.iinfo(kind)
         if limits.min <= min(large) and max(large) <= limits.max:

@@ -89,7 +89,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
-        after row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
+        after row ``t + label_delay`` is coded, and after all rows of its group.
     shuffle : bool, default=False
         Permute the rows once in ``fit``, and store the order in ``order_``.
     device : str, default="auto"

@@ -182,11 +182,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         run = self._run
         first, delay = 1 if run.learns_by_row else run.rows.first, run.schedule.delay
         if (delay or not run.learns_by_row) and run.n_scored <= first + delay:
+            size = max(1, min(first // 4, run.n_scored - delay - 1))
+            is_late = run.n_scored - 1 <= delay > 0
+            cure = "lower label_delay" if is_late else f"set batch_size={size}"
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
                 f"{first} were learned, so the codelength does not depend on the "
-                f"features; fit more rows, or set batch_size={max(1, first // 4)}"
+                f"features; fit more than {first + delay} rows, or {cure}"
             )
         self._after_fit()
         return self

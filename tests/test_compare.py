@@ -154,7 +154,7 @@ def test_datasets_of_failing_encoders_are_dropped_on_request():
     with pytest.warns(UserWarning, match=r"Dropped .*'a' on 'e' \(.*NaN"):
         found = compare(datasets=datasets, missing="drop", **QUICK)
     assert found.scorer.dataset_names_ == ["d"]
-    with pytest.raises(ValueError, match="encoder 'a' on dataset 'e' gives NaN"):
+    with pytest.raises(ValueError, match="encoder 'a' on dataset 'e' gives NaN in row"):
         compare(datasets=datasets, **QUICK)
 
 

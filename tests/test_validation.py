@@ -13,6 +13,7 @@ from each_case import for_each
 from scipy.sparse import csr_array
 from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sklearn_mdl import MDLReadoutSwitcher
@@ -290,6 +291,27 @@ def test_text_among_features_is_named_with_its_column(kind):
     )
     if kind in ("frame", "array"):
         MDLReadoutSwitcher("linear").fit(transformed.fit_transform(X), [0, 1])
+
+
+NAN = pd.DataFrame({"a": [1.0, 2.0] * 15, "b": [0.5, np.nan] + [1.5] * 28})
+
+
+@for_each(
+    "X",
+    [
+        NAN,
+        NAN.convert_dtypes(),
+        NAN.to_numpy(),
+        NAN.to_numpy(object),
+        NAN.to_numpy().tolist(),
+        csr_array(NAN.to_numpy()),
+    ],
+)
+def test_missing_features_are_cured_in_every_kind_of_table(X):
+    switcher, y = MDLReadoutSwitcher("linear"), [0, 1] * 15
+    with pytest.raises(ValueError, match=r"NaN in row 1.*SimpleImputer\(\).fit_trans"):
+        switcher.fit(X, y)
+    switcher.fit(SimpleImputer().fit_transform(X), y)
 
 
 def test_texts_and_dates_are_not_features():

@@ -106,8 +106,8 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     """
     if fault := non_finite(X, names):
         raise ValueError(
-            f"X must hold finite float32 numbers, but Input X contains {fault}; pass "
-            "X[np.isfinite(np.float32(X)).all(1)], or impute with SimpleImputer()"
+            f"X must hold finite float32 numbers, but Input X contains {fault}; drop "
+            "such rows from X and y, or for NaN pass SimpleImputer().fit_transform(X)"
         )
 
 

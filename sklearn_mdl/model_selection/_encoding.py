@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import assert_all_finite
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import as_array, dense
@@ -24,6 +23,7 @@ from sklearn_mdl._core.validation import (
     invalid,
     may_be_real,
     named_groups,
+    non_finite,
     warn_caller,
 )
 from sklearn_mdl.encoders import (
@@ -352,13 +352,11 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
             f"{name} gives {given} for {len(labels)} labels; pass np.asarray(X) "
             f"with {len(labels)} rows, or X.toarray() if X is sparse"
         )
-    try:
-        assert_all_finite(X)
-    except ValueError as error:
+    if fault := non_finite(X):
         raise ValueError(
-            f"Features must be finite, but {name} gives NaN or infinity; for NaN use "
-            "SimpleImputer(), or keep only the rows where np.isfinite(X).all(1)"
-        ) from error
+            f"Features must be finite, but {name} gives {fault}; drop such rows from X "
+            "and y, or for NaN pass SimpleImputer().fit_transform(X)"
+        )
 
 
 def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:

@@ -23,6 +23,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn_mdl import (
     MDLReadoutSwitcher,
     MultiOutputSwitcher,
+    RepresentationScorer,
     compare,
     write_results,
 )
@@ -117,6 +118,16 @@ def test_frames_in_another_order_than_labels_are_refused():
     for given in (({"a": shuffled},), ({"a": None}, shuffled), (PCA(2), shuffled)):
         with pytest.raises(ValueError, match=r"in the order of y.*loc\[y.index\]"):
             compare(*given, y=y)
+    groups, match = pd.Series(np.arange(60) // 2), r"'data' must .*loc\[y.index\]"
+    mixed = groups.loc[shuffled.index]
+    with pytest.raises(ValueError, match=match):
+        compare({"a": frame}, y=y, groups=mixed)
+    scorer = RepresentationScorer(SWITCHER, n_orders=1)
+    for parts in ((shuffled, y), ({"a": shuffled}, y), (frame, y, mixed)):
+        raw = None if isinstance(parts[0], dict) else {"raw": None}
+        with pytest.raises(ValueError, match=match):
+            scorer.fit({"data": parts}, raw)
+    scorer.fit({"data": (frame, y, mixed.loc[y.index])}, {"raw": None})
     other = frame.set_axis(range(100, 160))  # another index says nothing of the order
     assert code(other, y) == code(frame.set_axis([0] * 60), y) == code(X)
     assert code(shuffled.to_numpy(), y.loc[shuffled.index].to_numpy()) > 0

@@ -333,6 +333,20 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
     return np.asarray(groups)
 
 
+def check_order(rows: Any, y: Any, title: str) -> None:
+    """Raise ValueError for pandas rows with the index of y in another order."""
+    if not (hasattr(rows, "iloc") and hasattr(y, "iloc")):
+        return
+    own, other = rows.index, y.index
+    is_same = len(own) == len(other) and own.is_unique and own.isin(other).all()
+    if is_same and not own.equals(other):
+        raise ValueError(
+            f"{title} must have all rows in the order of y, but a frame has the index "
+            "of y in another order; append .loc[y.index] to it, or .to_numpy() if rows "
+            "and labels already correspond"
+        )
+
+
 def _missing(values: Any) -> np.ndarray:
     """Return a mask of values that are None, NaN, masked, or pandas' NA."""
     # NumPy would convert NaN to text in a list that also contains text.

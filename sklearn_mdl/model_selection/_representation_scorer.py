@@ -248,11 +248,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels or is missing for a dataset, if features and
-            labels have different lengths, or if labels are not valid classes. Also if
-            `n_permutations` is given for a list without kernel readouts, or if
-            `time_budget` does not suffice for a cell of every encoder on at least one
-            dataset. Also if a cell or an encoder failed and ``missing`` is "raise". All
-            other cells are then saved in ``results``, if it is given.
+            labels have different lengths or the same pandas index in another order, or
+            if labels are not valid classes. Also if `n_permutations` is given for a
+            list without kernel readouts, or if `time_budget` does not suffice for a
+            cell of every encoder on at least one dataset. Also if a cell or an encoder
+            failed and ``missing`` is "raise". All other cells are then saved in
+            ``results``, if it is given.
         TypeError
             If ``datasets`` or ``encoders`` are not mappings of these forms, if a group
             in ``dataset_groups`` is not a list, or if ``results`` is given and a

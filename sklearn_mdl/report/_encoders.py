@@ -145,20 +145,6 @@ def checked_columns(columns: Sequence[Any], X: Any, title: str) -> list[Any]:
     return list(columns)
 
 
-def check_order(rows: Any, y: Any, name: str) -> None:
-    """Raise ValueError for a pandas frame with the index of y in another order."""
-    if not (hasattr(rows, "iloc") and hasattr(y, "iloc")):
-        return
-    own, other = rows.index, y.index
-    is_same = len(own) == len(other) and own.is_unique and own.isin(other).all()
-    if is_same and not own.equals(other):
-        raise ValueError(
-            f"Rows of encoder {name!r} must be in the order of y, but their index is "
-            "that of y in another order; pass X.loc[y.index], or X.to_numpy() if rows "
-            "and labels already correspond"
-        )
-
-
 def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
     """Return a transformer, a function that takes all rows, or None for X itself."""
     if keeps_data(encoder):

@@ -354,8 +354,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         losses, weights = self.readout_losses_, self.readout_weights_
         changes = np.empty(0, np.intp)
         if isinstance(ends, str):
-            prior = self.settings_.mixing.prior
-            changes = best_sequence(prior, losses, weights).starts
+            changes = best_sequence(self.settings_.mixing.prior, losses, weights).starts
         stops = segment_ends(ends, len(losses), changes, times)
         starts = np.concatenate([[0], stops[:-1]])
         total = np.add.reduceat(self.codelengths_, starts)

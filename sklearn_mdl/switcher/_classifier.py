@@ -106,7 +106,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         available.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
         Precision to which the factors of matrix products are rounded when networks are
-        trained. "float32" does not round them. "bfloat16" rounds only the factors of
+        trained. "float32" does not round them, unless you allowed it with
+        ``torch.set_float32_matmul_precision``. "bfloat16" rounds only the factors of
         hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
         and a single thread. Sums, parameters, moments and predictions stay float32,
         except that a CPU rounds finished sums to bfloat16.

@@ -11,17 +11,19 @@ from each_case import for_each
 from numpy.testing import assert_array_equal
 from PIL import Image
 from scipy.sparse import csr_array
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sklearn_mdl import (
     MDLReadoutSwitcher,
     MultiOutputSwitcher,
+    RepresentationScorer,
     compare,
     write_results,
 )
@@ -75,10 +77,19 @@ def test_columns_of_data_frames():
     found = compare({"a": ["c0", "c1"], "all": None}, frame, "label", **QUICK)
     sizes = {cell.encoder: cell.n_features for cell in found.scorer.cells_}
     assert sizes == {"a": 2, "all": 13}
-    with pytest.raises(
-        ValueError, match=r"must be numbers, got .* pass X.select_dtypes"
-    ):
+    with pytest.raises(ValueError, match=r"'a' must hold numbers, got 'w' in column"):
         compare({"a": frame.assign(word="w")}, y=Y)
+
+
+def test_numbers_in_a_table_of_objects_are_numbers():
+    table = np.column_stack([X.astype(object), np.repeat("w", len(X))])
+    assert names({"a": table[:, :-1]}, y=Y) == names({"a": X}, y=Y)
+    reals = compare({"a": table[:, 1:-1]}, y=table[:, 0])
+    assert reals.scorer.cells_[0].is_real
+    with pytest.raises(ValueError, match="'a' must hold numbers, got 'w' in column 13"):
+        compare({"a": table}, y=Y)
+    columns = make_column_transformer((OneHotEncoder(), [13]), remainder="passthrough")
+    assert names({"a": columns}, table, Y) == ["a"]
 
 
 def test_a_frame_of_polars_gives_labels_and_columns():
@@ -107,6 +118,16 @@ def test_frames_in_another_order_than_labels_are_refused():
     for given in (({"a": shuffled},), ({"a": None}, shuffled), (PCA(2), shuffled)):
         with pytest.raises(ValueError, match=r"in the order of y.*loc\[y.index\]"):
             compare(*given, y=y)
+    groups, match = pd.Series(np.arange(60) // 2), r"'data' must .*loc\[y.index\]"
+    mixed = groups.loc[shuffled.index]
+    with pytest.raises(ValueError, match=match):
+        compare({"a": frame}, y=y, groups=mixed)
+    scorer = RepresentationScorer(SWITCHER, n_orders=1)
+    for parts in ((shuffled, y), ({"a": shuffled}, y), (frame, y, mixed)):
+        raw = None if isinstance(parts[0], dict) else {"raw": None}
+        with pytest.raises(ValueError, match=match):
+            scorer.fit({"data": parts}, raw)
+    scorer.fit({"data": (frame, y, mixed.loc[y.index])}, {"raw": None})
     other = frame.set_axis(range(100, 160))  # another index says nothing of the order
     assert code(other, y) == code(frame.set_axis([0] * 60), y) == code(X)
     assert code(shuffled.to_numpy(), y.loc[shuffled.index].to_numpy()) > 0
@@ -144,7 +165,7 @@ def test_datasets_of_failing_encoders_are_dropped_on_request():
     with pytest.warns(UserWarning, match=r"Dropped .*'a' on 'e' \(.*NaN"):
         found = compare(datasets=datasets, missing="drop", **QUICK)
     assert found.scorer.dataset_names_ == ["d"]
-    with pytest.raises(ValueError, match="encoder 'a' on dataset 'e' gives NaN"):
+    with pytest.raises(ValueError, match="encoder 'a' on dataset 'e' gives NaN in row"):
         compare(datasets=datasets, **QUICK)
 
 

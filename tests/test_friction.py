@@ -83,6 +83,23 @@ def test_a_stream_of_which_nothing_was_learned_warns(estimator):
     switcher([LinearReadout(), KernelReadout()]).fit(X[:9], Y[:9])  # learns by row
 
 
+@pytest.mark.parametrize(
+    ("delay", "cure", "cured"),
+    [
+        (99, "more than 103 rows, or lower label_delay", {"label_delay": 11}),
+        (15, "more than 19 rows, or lower label_delay", {"label_delay": 11}),
+        (14, "more than 18 rows, or set batch_size=1", {"batch_size": 1}),
+    ],
+)
+def test_a_stream_whose_labels_come_late_warns_of_the_delay(delay, cure, cured):
+    late = switcher().set_params(batch_size=4, label_delay=delay)
+    with pytest.warns(UserWarning, match=cure):
+        late.fit(X[:16], Y[:16])
+    late.set_params(**cured).fit(X[:16], Y[:16])
+    late.set_params(batch_size=4, label_delay=delay)
+    late.fit(*(np.resize(a, (delay + 5, *a.shape[1:])) for a in (X, Y)))
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_warnings_of_a_ranking_come_once_and_name_their_place(n_jobs):
     datasets = {name: ({"a": X, "b": X[:, ::-1]}, Y) for name in "AB"}

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from sklearn.datasets import make_blobs
+from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import NotFittedError
 
 import sklearn_mdl.report._tables
 from sklearn_mdl import (
     CriticalDifferenceDisplay,
+    KernelReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
@@ -627,13 +628,30 @@ def test_the_page_says_what_failed(monkeypatch, tmp_path):
     assert "<em>no</em> luck" in text
 
 
-@pytest.mark.parametrize(("n_datasets", "encoders"), [(1, ["one"]), (1, ENCODERS)])
-def test_small_rankings_have_a_page_too(n_datasets, encoders, tmp_path):
-    scorer, _ = fit(n_datasets, encoders)
+@pytest.mark.parametrize(
+    ("encoders", "alpha"), [(["one"], 0.1), (ENCODERS, 0.1), (ENCODERS, 0.6)]
+)
+def test_small_rankings_have_a_page_too(encoders, alpha, tmp_path):
+    scorer, _ = fit(1, encoders, alpha=alpha)
     write_results(scorer, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert page.open == []
     assert "nan" not in " ".join(" ".join(row) for t in page.tables for row in t)
+
+
+def test_results_name_the_settings_of_the_run_whatever_was_set_since(tmp_path):
+    kernel = KernelReadout()
+    switcher = MDLReadoutSwitcher([kernel])
+    X, y = load_iris(return_X_y=True)
+    scorer = RepresentationScorer(switcher, n_orders=1, alpha=0.2)
+    scorer.fit({"iris": ({"all": X, "one": X[:, :1]}, y)})
+    said = scorer.summary()
+    pages = [p.read_bytes() for p in write_results(scorer, tmp_path / "a")]
+    kernel.set_params(alpha=99.0)
+    scorer.set_params(switcher__switching="bayes", n_orders=7, random_state=9)
+    scorer.set_params(switcher="nothing", eliminate=0.1)
+    assert [p.read_bytes() for p in write_results(scorer, tmp_path / "b")] == pages
+    assert scorer.summary() == said
 
 
 def test_the_same_ranking_is_written_in_the_same_bytes(scorer, folder, tmp_path):

@@ -329,6 +329,30 @@ def test_a_pickle_goes_on_as_it_was_fitted_whatever_was_set_since():
     assert_same(found, fitted)
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"readouts": "linear"},
+        {"readouts__lr": 1.0},
+        {"switching": "bayes", "pooling": None},
+        {"label_delay": 20, "batch_size": 7},
+        {"new_classes": "escape", "precision": "bfloat16"},
+    ],
+    ids=str,
+)
+def test_a_file_goes_on_as_it_was_fitted_whatever_was_set_since(tmp_path, later):
+    readout = LinearReadout(lr=0.01)
+    fitted = MDLReadoutSwitcher(readout, batch_size=16, random_state=0, device="cpu")
+    fitted.fit(X[:70], Y[:70]).set_params(**later)
+    fitted.save(tmp_path / "a.safetensors")
+    found = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
+    assert found.get_params()["readouts__lr"] == 0.01
+    for each in (found, fitted):
+        each.partial_fit(X[70:99], Y[70:99])
+    assert_same(found, fitted)
+    assert len(fitted.classes_) == 10
+
+
 # Encoders that a file may name, and what they would read.
 READERS = {
     "allow_network=True": [
@@ -387,10 +411,11 @@ def test_a_network_may_be_read_where_it_is_trusted(tmp_path):
     encoder = TimmEncoder("test_resnet", checkpoint_path=weights, **options)
     images = np.floor(X[:9] * 15)
     fitted = FineTunedReadout(encoder, n_replay_streams=0, random_state=0, device="cpu")
-    fitted.fit(images, Y[:9]).save(path)
+    fitted.fit(images, Y[:9]).set_params(lr=9.0, n_replay_streams=2).save(path)
     with pytest.raises(ValueError, match=r"reads .*w\.safetensors'; pass trusted="):
         FineTunedReadout.load(path)
     found = FineTunedReadout.load(path, trusted=[weights])
+    assert found.n_replay_streams == 0  # as it was fitted
     np.testing.assert_array_equal(found.codelengths_, fitted.codelengths_)
 
 

@@ -54,6 +54,15 @@ def test_readouts_blank_know_nothing_of_the_rows_before(switcher):
     assert found.adaptation[1] > 50  # old labels stand in the way
 
 
+def test_segments_are_of_the_run_whatever_was_set_since():
+    X, y = permuted_once()
+    switcher = MDLReadoutSwitcher(KernelReadout(), random_state=0).fit(X, y)
+    expected = switcher.score_segments([CHANGE]).to_frame()
+    later = {"switching": "bayes", "new_classes": "escape", "label_delay": 3}
+    switcher.set_params(readouts="linear", **later)
+    assert switcher.score_segments([CHANGE]).to_frame().equals(expected)
+
+
 def test_ends_may_be_a_number_or_timestamps_or_changes_of_the_readout(switcher):
     assert_array_equal(
         switcher.score_segments(4, restart=False).ends, [50, 100, 150, 200]

@@ -12,6 +12,8 @@ import pytest
 from each_case import for_each
 from scipy.sparse import csr_array
 from sklearn.compose import make_column_transformer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sklearn_mdl import MDLReadoutSwitcher
@@ -93,6 +95,21 @@ def test_whole_numbers_are_exact_integers_of_the_same_shape(given, kind):
 
 
 @for_each(
+    "values, kind",
+    [
+        ([0.5, 2], np.float64),
+        ([[1.0], [2.0]], np.float64),
+        ([True, False], bool),
+        ([True, 2], np.int64),
+    ],
+)
+def test_numbers_in_a_table_of_objects_are_numbers(values, kind):
+    found = as_labels(np.array(values, object))
+    assert found.dtype == kind
+    assert found.tolist() == values
+
+
+@for_each(
     "given",
     [
         None,
@@ -105,8 +122,6 @@ def test_whole_numbers_are_exact_integers_of_the_same_shape(given, kind):
         np.array([1.0, 2.0]),
         np.array([1, 2], np.int8),
         np.array([[1, "a"]], object),
-        np.array([True, 2], object),
-        np.array([2**70, 0.5], object),
         np.array([], object),
         csr_array(np.eye(2)),
     ],
@@ -119,6 +134,7 @@ def test_other_labels_are_left_alone(given):
     "given, words",
     [
         ([2**53 + 1, 0.5], "if one exceeds 9007199254740992, got 0.5; pass"),
+        (np.array([2**70, 0.5], object), "if one exceeds .* got 0.5; pass"),
         ([3, -(2**53) - 1, 0.5], "must all be integers .* got 0.5; pass"),
         ([2**64, 1], f"at most 64 bits, got 1 to {2**64}"),
         ([2**63, -1], f"at most 64 bits, got -1 to {2**63}"),
@@ -275,6 +291,39 @@ def test_text_among_features_is_named_with_its_column(kind):
     )
     if kind in ("frame", "array"):
         MDLReadoutSwitcher("linear").fit(transformed.fit_transform(X), [0, 1])
+
+
+NAN = pd.DataFrame({"a": [1.0, 2.0] * 15, "b": [0.5, np.nan] + [1.5] * 28})
+
+
+@for_each(
+    "X",
+    [
+        NAN,
+        NAN.convert_dtypes(),
+        NAN.to_numpy(),
+        NAN.to_numpy(object),
+        NAN.to_numpy().tolist(),
+        csr_array(NAN.to_numpy()),
+    ],
+)
+def test_missing_features_are_cured_in_every_kind_of_table(X):
+    switcher, y = MDLReadoutSwitcher("linear"), [0, 1] * 15
+    with pytest.raises(ValueError, match=r"NaN in row 1.*SimpleImputer\(\).fit_trans"):
+        switcher.fit(X, y)
+    switcher.fit(SimpleImputer().fit_transform(X), y)
+
+
+def test_texts_and_dates_are_not_features():
+    y, texts = [0, 1] * 15, ["good film", "bad film"] * 15
+    dates = pd.DataFrame({"size": y, "day": pd.date_range("2020", periods=30)})
+    said = "X must be a table of numbers, got 'good film'; for texts pass Tfidf"
+    for rows in (texts, np.array(texts), pd.Series(texts)):
+        with pytest.raises(ValueError, match=said):
+            MDLReadoutSwitcher("linear").fit(rows, y)
+    with pytest.raises(ValueError, match=r"got Timestamp\(.* in column 'day'; encode"):
+        MDLReadoutSwitcher("linear").fit(dates, y)
+    MDLReadoutSwitcher("linear").fit(TfidfVectorizer().fit_transform(texts), y)
 
 
 @for_each(

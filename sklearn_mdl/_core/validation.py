@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -106,8 +106,8 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     """
     if fault := non_finite(X, names):
         raise ValueError(
-            f"X must hold finite float32 numbers, but Input X contains {fault}; pass "
-            "X[np.isfinite(np.float32(X)).all(1)], or impute with SimpleImputer()"
+            f"X must hold finite float32 numbers, but Input X contains {fault}; drop "
+            "such rows from X and y, or for NaN pass SimpleImputer().fit_transform(X)"
         )
 
 
@@ -155,28 +155,31 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
     try:
         with np.errstate(over="ignore"):  # the error below names the position
             checked = validate_data(estimator, *given, **options)
-    except ValueError as error:
-        if "could not convert" in str(error):
-            _refuse_text(given[0])
+    except (TypeError, ValueError) as error:
+        if "could not" in str(error):  # be converted to numbers, or be promoted
+            refuse_text(given[0])
         raise
     names = getattr(estimator, "feature_names_in_", None)
     check_finite(checked if len(given) == 1 else checked[0], names)
     return checked
 
 
-def _refuse_text(X: Any) -> None:
+def refuse_text(X: Any, title: str = "X") -> None:
     """Raise ValueError for the first value in X that is not a number."""
     names = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow's, others
     columns = X if names is not None else np.asarray(X, dtype=object).T
+    if np.ndim(columns) == 1:
+        cure = "for texts pass TfidfVectorizer().fit_transform(X)"
+        raise invalid(title, "a table of numbers", columns[0], cure)
     for name in range(len(columns)) if names is None else names:
         for value in np.asarray(columns[name], dtype=object):
             try:
                 float(value)
             except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"X must hold numbers, got {value!r} in column {name!r}; encode "
-                    "it, for example with make_column_transformer((OneHotEncoder(), "
-                    f"[{name!r}]), remainder='passthrough')"
+                    f"{title} must hold numbers, got {value!r} in column {name!r}; "
+                    "encode it, for example with make_column_transformer("
+                    f"(OneHotEncoder(), [{name!r}]), remainder='passthrough')"
                 ) from error
 
 
@@ -205,11 +208,11 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
 
 
 def as_labels(y: Any, title: str = "y") -> Any:
-    """Return whole numbers as exact integers, and other labels unchanged.
+    """Return numbers as exact integers or floats, and other labels unchanged.
 
     NumPy would convert some pandas columns and lists to float64, which cannot represent
     all integers above 2^53, or to objects, which scikit-learn does not treat as
-    numbers.
+    numbers. A column of a table that also holds text consists of objects, too.
 
     Raises
     ------
@@ -239,12 +242,13 @@ def as_labels(y: Any, title: str = "y") -> Any:
     whole = [isinstance(v, Integral) and not isinstance(v, bool) for v in numbers]
     large = [v for v, is_whole in zip(numbers, whole, strict=True) if is_whole]
     if not all(whole):
-        if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
+        if any(abs(v) > LARGE for v in large):
             raise ValueError(
                 f"Labels must all be integers if one exceeds {LARGE}, got "
                 f"{numbers[whole.index(False)]!r}; pass [int(label) for label in y]"
             )
-        return y
+        is_real = labels.dtype == object and all(isinstance(v, Real) for v in numbers)
+        return np.array(numbers).reshape(labels.shape) if is_real else y
     for kind in (np.int64, np.uint64):
         limits = np.iinfo(kind)
         if limits.min <= min(large) and max(large) <= limits.max:
@@ -327,6 +331,20 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
             f"drop the row, or write for example {title}[{row}] = 'row {row}'"
         )
     return np.asarray(groups)
+
+
+def check_order(rows: Any, y: Any, title: str) -> None:
+    """Raise ValueError for pandas rows with the index of y in another order."""
+    if not (hasattr(rows, "iloc") and hasattr(y, "iloc")):
+        return
+    own, other = rows.index, y.index
+    is_same = len(own) == len(other) and own.is_unique and own.isin(other).all()
+    if is_same and not own.equals(other):
+        raise ValueError(
+            f"{title} must have all rows in the order of y, but a frame has the index "
+            "of y in another order; append .loc[y.index] to it, or .to_numpy() if rows "
+            "and labels already correspond"
+        )
 
 
 def _missing(values: Any) -> np.ndarray:

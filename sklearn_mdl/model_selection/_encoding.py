@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import assert_all_finite
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import as_array, dense
@@ -20,10 +19,12 @@ from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import (
     as_labels,
     check_class_labels,
+    check_order,
     distinct_classes,
     invalid,
     may_be_real,
     named_groups,
+    non_finite,
     warn_caller,
 )
 from sklearn_mdl.encoders import (
@@ -142,8 +143,10 @@ def gather(
     refuse_arrays(datasets, encoders)
     checked = checked_datasets(datasets, grouped=grouped)
     transformers = None if encoders is None else checked_encoders(encoders)
+    if transformers and verbose > 0:
+        transformers = {e: _verbose(t) for e, t in transformers.items()}
     gathered = {
-        name: _gather_one(name, parts, transformers, cache, missing, targets, verbose)
+        name: _gather_one(name, parts, transformers, cache, missing, targets)
         for name, parts in checked.items()
     }
     names = list(dict.fromkeys(chain(*(own.features for own in gathered.values()))))
@@ -186,20 +189,21 @@ def _gather_one(
     cache: FeatureCache | None,
     missing: str,
     targets: str,
-    verbose: int,
 ) -> Dataset:
     data, called = parts[0], f"Dataset {name!r}"
     labels = np.asarray(as_labels(as_array(parts[1]), called))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
-        what = "precomputed features" if given else "data"
-        cure = f'{{{name!r}: (X, y)}} with encoders={{"raw": None}}'
+        what, cure = "data", f'{{{name!r}: (X, y)}} with encoders={{"raw": None}}'
         if given:
-            cure = "encoders=None"
+            what, cure = "precomputed features", "encoders=None"
         raise ValueError(
             "Precomputed features need encoders=None and data need encoders, but "
             f"dataset {name!r} holds {what}; write {cure}"
         )
+    by_name = data if isinstance(data, Mapping) else {name: data}
+    for rows in (*by_name.values(), *parts[2:]):
+        check_order(rows, parts[1], called)
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
         distinct_classes(labels, called)
@@ -210,15 +214,13 @@ def _gather_one(
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         check_names(data)
-        given_features = {
-            e: _given((name, e), X, labels, missing) for e, X in data.items()
+        features = {e: _given((name, e), X, labels, missing) for e, X in data.items()}
+    else:
+        features = {
+            e: _encoded((name, e), t, data, labels, cache)
+            for e, t in (encoders or {}).items()
         }
-        return Dataset(given_features, labels, groups, is_real)
-    encoded = {
-        e: _encoded((name, e), _verbose(t) if verbose > 0 else t, data, labels, cache)
-        for e, t in (encoders or {}).items()
-    }
-    return Dataset(encoded, labels, groups, is_real)
+    return Dataset(features, labels, groups, is_real)
 
 
 def _given(
@@ -352,13 +354,11 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
             f"{name} gives {given} for {len(labels)} labels; pass np.asarray(X) "
             f"with {len(labels)} rows, or X.toarray() if X is sparse"
         )
-    try:
-        assert_all_finite(X)
-    except ValueError as error:
+    if fault := non_finite(X):
         raise ValueError(
-            f"Features must be finite, but {name} gives NaN or infinity; for NaN use "
-            "SimpleImputer(), or keep only the rows where np.isfinite(X).all(1)"
-        ) from error
+            f"Features must be finite, but {name} gives {fault}; drop such rows from X "
+            "and y, or for NaN pass SimpleImputer().fit_transform(X)"
+        )
 
 
 def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
@@ -176,6 +176,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     failures_ : list of Failure
         Cells and encoders that failed. With ``missing="drop"``, their datasets are left
         out of the ranking.
+    settings_ : RepresentationScorer
+        Unfitted copy with the parameters of this run, whatever is set later.
 
     Examples
     --------
@@ -246,11 +248,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels or is missing for a dataset, if features and
-            labels have different lengths, or if labels are not valid classes. Also if
-            `n_permutations` is given for a list without kernel readouts, or if
-            `time_budget` does not suffice for a cell of every encoder on at least one
-            dataset. Also if a cell or an encoder failed and ``missing`` is "raise". All
-            other cells are then saved in ``results``, if it is given.
+            labels have different lengths or the same pandas index in another order, or
+            if labels are not valid classes. Also if `n_permutations` is given for a
+            list without kernel readouts, or if `time_budget` does not suffice for a
+            cell of every encoder on at least one dataset. Also if a cell or an encoder
+            failed and ``missing`` is "raise". All other cells are then saved in
+            ``results``, if it is given.
         TypeError
             If ``datasets`` or ``encoders`` are not mappings of these forms, if a group
             in ``dataset_groups`` is not a list, or if ``results`` is given and a
@@ -265,6 +268,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         failed = [item for item in [*queue, *outcomes] if isinstance(item, Failure)]
         kept = self._without_failures([task.dataset for task in queue], failed)
         kept = with_all_encoders(kept, tasks, outcomes)
+        self.settings_ = clone(self)
         self.failures_, self.eliminated_ = failed, out
         self.cells_ = [
             replace(cell, groups=task.groups)
@@ -282,7 +286,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def summary(self) -> str:
         """Return the verdict, results, eliminated encoders and settings as text."""
         parts = [super().summary(), out_text(self.eliminated_)]
-        settings = f"Settings: {settings_text(self, self.switcher)}"
+        settings = f"Settings: {settings_text(self, self.settings_.switcher)}"
         return "\n\n".join(filter(None, [*parts, settings]))
 
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:

@@ -138,7 +138,8 @@ def _p_value(cells: Sequence[Cell]) -> str:
 
 def has_tests(ranking: RankStatistics) -> bool:
     """Return True if there are enough datasets for a significant rank difference."""
-    return bool(ranking.critical_difference_ <= len(ranking.encoder_names_) - 1)
+    most = len(ranking.encoder_names_) - 1
+    return len(ranking.dataset_names_) > 1 and ranking.critical_difference_ <= most
 
 
 # Tables

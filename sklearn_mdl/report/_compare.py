@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl._core.validation import invalid, warn_caller
+from sklearn_mdl._core.validation import check_order, invalid, warn_caller
 from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import Failure, Ranking, RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._encoders import (
-    check_order,
     checked_columns,
     features_of,
     is_given,
@@ -100,8 +99,8 @@ def compare(
         If an argument is unknown or has the wrong form. The message says what to write.
     ValueError
         If a value is invalid, such as y with several columns, or if an encoder needs
-        rows and X is None. Also if a pandas frame has the index of y in another order,
-        since rows and labels correspond by position.
+        rows and X is None. Also if a pandas frame or groups have the index of y in
+        another order, since rows and labels correspond by position.
 
     Examples
     --------
@@ -221,7 +220,7 @@ def _encode(
     for dataset, name, encoder in shown(cells, "encoding", verbose):
         rows = None if encoders is None else given[dataset][0]
         for frame in (encoder, rows):
-            check_order(frame, given[dataset][1], name)
+            check_order(frame, given[dataset][1], f"Encoder {name!r}")
         encoded: Any
         start = time.perf_counter()
         try:

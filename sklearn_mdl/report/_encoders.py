@@ -16,7 +16,7 @@ from torch import nn
 from tqdm import tqdm
 
 from sklearn_mdl._core.numerics import as_array, default_torch, dense, evaluation_mode
-from sklearn_mdl._core.validation import invalid, refuse_labelled
+from sklearn_mdl._core.validation import invalid, refuse_labelled, refuse_text
 from sklearn_mdl.datasets import load_features
 from sklearn_mdl.encoders import (
     FeatureCache,
@@ -103,8 +103,8 @@ def features_of(
         rows = [np.asarray(row) for row in output]
         features = np.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows])
     if features.dtype.kind not in "biuf":
-        cure = 'pass X.select_dtypes("number"), or OneHotEncoder() as the encoder'
-        raise invalid(f"Features of {name!r}", "numbers", features.dtype, cure)
+        refuse_text(output, f"Features of {name!r}")
+        features = features.astype(np.float64)
     return features
 
 
@@ -143,20 +143,6 @@ def checked_columns(columns: Sequence[Any], X: Any, title: str) -> list[Any]:
             cure = f"pass a name such as {known[0]!r}" if known else "pass other rows"
             raise invalid(title, "among the columns of X", column, cure)
     return list(columns)
-
-
-def check_order(rows: Any, y: Any, name: str) -> None:
-    """Raise ValueError for a pandas frame with the index of y in another order."""
-    if not (hasattr(rows, "iloc") and hasattr(y, "iloc")):
-        return
-    own, other = rows.index, y.index
-    is_same = len(own) == len(other) and own.is_unique and own.isin(other).all()
-    if is_same and not own.equals(other):
-        raise ValueError(
-            f"Rows of encoder {name!r} must be in the order of y, but their index is "
-            "that of y in another order; pass X.loc[y.index], or X.to_numpy() if rows "
-            "and labels already correspond"
-        )
 
 
 def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:

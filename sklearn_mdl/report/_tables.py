@@ -92,12 +92,10 @@ def _is_formula(text: str) -> bool:
 
 
 def settings_as_text(scorer: RepresentationScorer) -> dict[str, str]:
-    """Return the settings that affect numbers, as text keyed by name."""
-    return {
-        name: repr(value)
-        for name, value in scorer.get_params(deep=False).items()
-        if name not in NO_EFFECT
-    }
+    """Return the settings that affected numbers, as text keyed by name."""
+    # Tests are computed when they are read, with the level of today.
+    params = scorer.settings_.get_params(deep=False) | {"alpha": scorer.alpha}
+    return {name: repr(v) for name, v in params.items() if name not in NO_EFFECT}
 
 
 def write_tables(
@@ -191,7 +189,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
     switchers = {}
     for cell in scorer.first_cells_:
         default = model_selection.default_switcher(cell.n_samples, cell.is_real)
-        used = scorer.switcher or default
+        used = scorer.settings_.switcher or default
         try:
             switchers[cell.dataset] = model_selection.settings_of_cells(used)
         except TypeError as error:  # some settings cannot be stored

@@ -98,7 +98,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
-        after row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
+        after row ``t + label_delay`` is coded, and after all rows of its group.
     shuffle : bool, default=False
         Permute the rows once in ``fit``, and store the order in ``order_``.
     device : str, default="auto"
@@ -106,7 +106,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         available.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
         Precision to which the factors of matrix products are rounded when networks are
-        trained. "float32" does not round them. "bfloat16" rounds only the factors of
+        trained. "float32" does not round them, unless you allowed it with
+        ``torch.set_float32_matmul_precision``. "bfloat16" rounds only the factors of
         hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
         and a single thread. Sums, parameters, moments and predictions stay float32,
         except that a CPU rounds finished sums to bfloat16.

@@ -47,7 +47,6 @@ from sklearn_mdl.switcher._views import ViewTrace, view_trace
 from sklearn_mdl.switching import (
     ForwardTrace,
     PriorLike,
-    as_prior,
     best_sequence,
     group_columns,
 )
@@ -355,7 +354,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         losses, weights = self.readout_losses_, self.readout_weights_
         changes = np.empty(0, np.intp)
         if isinstance(ends, str):
-            changes = best_sequence(as_prior(self.switching), losses, weights).starts
+            changes = best_sequence(self.settings_.mixing.prior, losses, weights).starts
         stops = segment_ends(ends, len(losses), changes, times)
         starts = np.concatenate([[0], stops[:-1]])
         total = np.add.reduceat(self.codelengths_, starts)
@@ -386,13 +385,13 @@ class FittedSwitcher(OnlineEstimator, Parameters):
 
     def _common(self, folder: str, about: Json) -> Common:
         """Return the data that all parts of a split pass share."""
-        run, device, precision = self._run, self.device, self.precision
-        fields = self.readouts_, run.settings, device, folder, about, precision
-        return Common(*fields, run.schedule)
+        run, settings = self._run, self._settings
+        given = settings.device, folder, about, settings.precision
+        return Common(self.readouts_, run.settings, *given, run.schedule)
 
     def _blank(self) -> Self:
         """Return an unfitted copy that writes no files, with the seed of the run."""
-        return clone(self).set_params(
+        return clone(self._settings).set_params(
             **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
             random_state=self._seed,
         )
@@ -454,7 +453,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
     ) -> tuple[PrequentialRun, list[Readout], int]:
         """Return the run, kernels and seed for a permutation test, or raise."""
         check_positive("n_permutations", n_permutations, 99)
-        if not shuffled and not (self.shuffle and hasattr(self, "order_")):
+        if not shuffled and not (self._settings.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but rows were "
                 "evaluated in the order given; fit with shuffle=True, or "

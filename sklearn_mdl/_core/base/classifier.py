@@ -252,7 +252,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             warn_caller(GROUPED)
 
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        if self.new_classes == "escape":
+        if self._run.outcome.escape is not None:
             self.classes_ = joined(self.classes_, y if order is None else y[order])
         by_name = np.argsort(self.classes_)
         labels = np.searchsorted(self.classes_, y, sorter=by_name)

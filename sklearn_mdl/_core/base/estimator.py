@@ -182,11 +182,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         run = self._run
         first, delay = 1 if run.learns_by_row else run.rows.first, run.schedule.delay
         if (delay or not run.learns_by_row) and run.n_scored <= first + delay:
+            size = max(1, min(first // 4, run.n_scored - delay - 1))
+            is_late = run.n_scored - 1 <= delay > 0
+            cure = "lower label_delay" if is_late else f"set batch_size={size}"
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
                 f"{first} were learned, so the codelength does not depend on the "
-                f"features; fit more rows, or set batch_size={max(1, first // 4)}"
+                f"features; fit more than {first + delay} rows, or {cure}"
             )
         self._after_fit()
         return self
@@ -242,9 +245,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
-        # Unpickling recreates the run from these initial parameters.
-        is_numbers = all(learner.is_numbers for learner in self._run.learners)
-        self._settings = clone(self) if is_numbers else None
+        # The parameters of the run, whatever is set later: files recreate it from them.
+        self._settings = clone(self)
         if n_rows is not None:
             self._run.check_length(n_rows)  # before anything is written
             self.order_ = np.arange(n_rows)

@@ -31,9 +31,8 @@ class Terms(NamedTuple):
     @classmethod
     def from_json(cls, terms: dict[str, Any]) -> Terms:
         """Read the output of :meth:`as_json`."""
-        return cls(
-            terms["n_readouts"], *map(tuple, (terms[k] for k in cls._fields[1:]))
-        )
+        streams, scalings = tuple(terms["streams"]), tuple(terms["scalings"])
+        return cls(terms["n_readouts"], streams, scalings)
 
     def __str__(self) -> str:
         """Return the terms in words."""

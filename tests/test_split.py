@@ -318,8 +318,11 @@ def refused(what, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("disk", r"A split pass needs .* GB for rows.*pass checkpoint=PATH on"),
-        ("blind", r"Workers must share the folder of a split pass, but a cannot read"),
+        ("disk", r"Processes need .* GB of disk space.*pass checkpoint=PATH on"),
+        (
+            "blind",
+            r"Workers must share a folder to exchange results, but a cannot read",
+        ),
         ("foreign", r"contain only numbers, not code; leave .* pass n_jobs=None"),
     ],
 )

@@ -294,7 +294,7 @@ class KernelReadout(KernelSettings, BaseReadout):
             raise ValueError(
                 f"labels must have shape (n_labellings, {self.n_samples_seen_}), with "
                 f"one label for each fitted row, got {labels.shape}; pass "
-                "np.stack(labellings)"
+                "for example labels=[y]"
             )
         coded = [np.unique(labelling, return_inverse=True) for labelling in labels]
         alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))

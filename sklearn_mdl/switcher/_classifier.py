@@ -98,7 +98,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
-        after row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
+        after row ``t + label_delay`` is coded. With ``groups``, they see the label only
+        once the group of row ``t`` is complete, too.
     shuffle : bool, default=False
         Permute the rows once in ``fit``, and store the order in ``order_``.
     device : str, default="auto"
@@ -256,13 +257,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             seed = overrides.get("random_state")
             overrides["readouts"] = readout_grid(name, random_state=seed)
         prior, size = FixedShare(m=preset.m), preset.batch_size
-        settings = {
-            "switching": prior,
-            "pooling": None,
-            "race": None,
-            "batch_size": size,
-        }
-        return cls(**{**settings, **overrides})
+        own = {"switching": prior, "pooling": None, "race": None, "batch_size": size}
+        return cls(**{**own, **overrides})
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         validated = super()._validated(X, *y, reset=reset)

@@ -89,7 +89,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
-        after row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
+        after row ``t + label_delay`` is coded. With ``groups``, they see the label only
+        once the group of row ``t`` is complete, too.
     shuffle : bool, default=False
         Permute the rows once in ``fit``, and store the order in ``order_``.
     device : str, default="auto"
@@ -219,10 +220,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
             regressors = expanded(self._given, n_features, named_regressors)
             readouts = [clone(_checked(readout)) for readout in regressors]
         units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
+        kinds = KernelReadoutRegressor, DummyReadoutRegressor
         for readout in readouts:
-            if isinstance(
-                readout.inner, (KernelReadoutRegressor, DummyReadoutRegressor)
-            ):
+            if isinstance(readout.inner, kinds):
                 readout.inner.set_params(**units)
         return readouts
 

@@ -261,7 +261,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if np.any(unknown):
             required = f"labels among the classes {self.classes_.tolist()!r}"
             given = np.unique(y[unknown]).tolist()
-            raise invalid("y", required, given, "pass classes=[...] in the first call")
+            cure = (
+                "fit rows of these classes, too, or name them in the first partial_fit"
+            )
+            raise invalid("y", required, given, cure)
         return labels
 
     def _forget_classes(self) -> None:
@@ -286,8 +289,9 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     classes = classes if len(classes) else y[:0]
     kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
     if kinds[0] != kinds[1]:
-        known, cure = classes.dtype, f"pass y.astype({str(classes.dtype)!r})"
-        raise invalid("New classes", f"{known} like the known ones", y.dtype.name, cure)
+        required = f"of the same type as the known ones, {classes.dtype.name}"
+        cure = "pass labels of one type in all calls, for example y.astype(str)"
+        raise invalid("New classes", required, y.dtype.name, cure)
     names, firsts = np.unique(y, return_index=True)
     names = names[np.argsort(firsts)]
     return np.concatenate([classes, names[~np.isin(names, classes)]])

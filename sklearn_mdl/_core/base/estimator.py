@@ -182,11 +182,12 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         run = self._run
         first, delay = 1 if run.learns_by_row else run.rows.first, run.schedule.delay
         if (delay or not run.learns_by_row) and run.n_scored <= first + delay:
+            cure = "lower label_delay" if delay else f"set batch_size={first // 4 or 1}"
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
-                f"{self.n_samples_seen_} rows were predicted before the first "
-                f"{first} were learned, so the codelength does not depend on the "
-                f"features; fit more rows, or set batch_size={max(1, first // 4)}"
+                f"{self.n_samples_seen_} rows were predicted before any was learned, "
+                "so the codelength does not depend on the features; fit more rows, or "
+                f"{cure}"
             )
         self._after_fit()
         return self

@@ -169,7 +169,9 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
     with suppress(TypeError, ValueError):
         if labels.dtype.kind not in "mM":  # dates would become counts of nanoseconds
             return np.array(labels, dtype=np.float64)
-    cure = "use MDLReadoutSwitcher for classes, or (y - y[0]) / np.timedelta64(1, 'D')"
+    cure = "for classes use MDLReadoutSwitcher()"
+    if labels.dtype.kind in "mM":
+        cure = "pass for example (y - y[0]) / np.timedelta64(1, 'D')"
     raise invalid("y", "real numbers", labels.dtype.name, cure)
 
 

@@ -297,10 +297,8 @@ def load_estimator(
     try:
         estimator: BaseEstimator = from_json(about["estimator"], _known_classes())
     except Exception as error:  # invalid parameters may raise anything
-        required, cure = (
-            "an estimator that this version can create",
-            f"install {_writer(about)}",
-        )
+        required = "an estimator that this version can create"
+        cure = f"install {_writer(about)}"
         raise damaged(path, required, _reason(error), cure) from error
     if not isinstance(estimator, kind):
         name = type(estimator).__name__

@@ -128,11 +128,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         another directory.
     n_jobs : int, "processes" or None, default=None
         How to evaluate readouts in parallel. Results do not depend on `n_jobs`. An int
-        is a number of threads. Wrapped classifiers all use the same thread, since they
-        may share state. "processes" evaluates the readouts in parts, each in a process
-        with its own device. There are as many processes as the active joblib backend
-        has jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster (see
-        :doc:`/machines`). The fitted estimator then predicts on the CPU.
+        is a number of threads (all CPUs if -1). None means 1, or the number set by
+        ``joblib.parallel_config``. Wrapped classifiers all use the same thread, since
+        they may share state. "processes" evaluates the readouts in parts, each in a
+        process with its own device. There are as many processes as the active joblib
+        backend has jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster
+        (see :doc:`/machines`). The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None

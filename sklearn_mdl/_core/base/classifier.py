@@ -37,7 +37,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     classes_: np.ndarray
     new_classes: str = "refuse"
     _all_diverged = (
-        "all readouts have diverged and have predicted uniformly since then, so the "
+        "all readouts have diverged{} and have predicted uniformly since then, so the "
         "codelength hardly depends on the features; pass for example lr=1e-4 "
         "to networks, or alpha=1.0 to kernels"
     )

@@ -810,6 +810,12 @@ def test_a_kernel_that_raises_fails_alone_from_that_row_on(kind, row):
     np.testing.assert_array_equal(pieces.readout_losses_, losses)
 
 
+def test_functions_are_kernels_of_different_names():
+    readouts = [KernelReadout(easily_tired), KernelReadout(RBF()), KernelReadout("rbf")]
+    names = ["easily_tired kernel", "RBF kernel", "rbf kernel"]
+    assert [readout.architecture for readout in readouts] == names
+
+
 @pytest.mark.parametrize("kind", [KernelReadout, KernelReadoutRegressor])
 def test_a_warning_of_a_single_readout_names_the_error_of_its_kernel(kind):
     X, y = digits(60)

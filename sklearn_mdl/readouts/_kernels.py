@@ -70,9 +70,9 @@ class KernelSettings(Readout):
 
     @property
     def architecture(self) -> str:
-        """Short name: "arc-cosine kernel", "rbf kernel"."""
-        named = isinstance(self.kernel, str)
-        return f"{self.kernel if named else type(self.kernel).__name__} kernel"
+        """Short name, such as "rbf kernel", or with the name of a callable."""
+        name = getattr(self.kernel, "__name__", type(self.kernel).__name__)
+        return f"{self.kernel if isinstance(self.kernel, str) else name} kernel"
 
     @property
     def reads_labels(self) -> bool:

@@ -79,8 +79,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         own lists. An array-like of shape (n_readouts,) names the kind of each readout.
         Otherwise, two readouts are of the same kind if they agree in view,
         architecture, scaling, averaging, kernel (with its depth, width or degree) and
-        kernel noise. Readouts that ignore features are of one kind. If None, or with fewer than two kinds,
-        there is no pool, as in the paper. Readouts with zero prior weight are left out.
+        kernel noise. Readouts that ignore features are of one kind. If None, or with
+        fewer than two kinds, there is no pool, as in the paper. Readouts with zero
+        prior weight are left out.
     race : "auto", None or Race, default="auto"
         Rule that retires readouts that are far behind
         (:class:`~sklearn_mdl.switching.Race`). The rule is applied each time the number

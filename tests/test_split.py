@@ -323,7 +323,7 @@ def refused(what, monkeypatch, tmp_path):
             "blind",
             r"Workers must share a folder to exchange results, but a cannot read",
         ),
-        ("foreign", r"contain only numbers, not code; leave .* pass n_jobs=None"),
+        ("foreign", r"not code; leave 'GaussianNB' out, or pass n_jobs=None"),
     ],
 )
 def test_what_cannot_be_split_is_refused(what, sentence, monkeypatch, tmp_path):

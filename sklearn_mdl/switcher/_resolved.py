@@ -109,9 +109,9 @@ class ResolvedSettings(NamedTuple):
         mixing, weights = self.mixing, self.mixing.weights
         pooled = f"{mixing.pool} over {len(mixing.group_names)} kinds"
         grown = f", growing from {self.first_batch_size}"
-        evaluator = "processes" if self.in_processes else f"{self.n_threads} threads"
+        evaluator = "processes" if self.in_processes else f"threads ({self.n_threads})"
         lines = {
-            "readouts": f"{len(self.readouts)} in {len(kinds)} kinds",
+            "readouts": f"{len(self.readouts)} (kinds: {len(kinds)})",
             **{f"  {kind}": str(count) for kind, count in kinds.items()},
             "switching": str(mixing.prior),
             "readout weights": "uniform" if weights is None else str(weights),

@@ -289,9 +289,9 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     classes = classes if len(classes) else y[:0]
     kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
     if kinds[0] != kinds[1]:
-        required = f"of the same type as the known ones, {classes.dtype.name}"
+        known, given = (type(part.tolist()[0]).__name__ for part in (classes, y))
         cure = "pass labels of one type in all calls, for example y.astype(str)"
-        raise invalid("New classes", required, y.dtype.name, cure)
+        raise invalid("New classes", f"{known} like the known ones", given, cure)
     names, firsts = np.unique(y, return_index=True)
     names = names[np.argsort(firsts)]
     return np.concatenate([classes, names[~np.isin(names, classes)]])

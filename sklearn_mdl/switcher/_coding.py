@@ -171,7 +171,7 @@ def decode_labels(
         If the message is damaged or of another kind, or if the decoded labels do not
         match its checksum. Also if features, groups or settings differ from those of
         the encoder, or if the environment may compute different numbers (other
-        libraries, CPU instructions or device). Then the error names a difference.
+        libraries, CPU instructions or device). The error then names one difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError

@@ -89,8 +89,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
-        after row ``t + label_delay`` is coded. With ``groups``, they see the label only
-        once the group of row ``t`` is complete, too.
+        after row ``t + label_delay`` is coded. With ``groups``, they also wait
+        until the group of row ``t`` is complete.
     shuffle : bool, default=False
         Permute the rows once in ``fit``, and store the order in ``order_``.
     device : str, default="auto"

@@ -561,5 +561,5 @@ def test_missing_libraries_are_named(monkeypatch):
 
 def test_images_that_are_decoded_otherwise_are_not_joined(paths):
     drawn = LazyImages(paths, Image.open, "drawn")
-    with pytest.raises(ValueError, match=r"equal decode and about, got \['', 'drawn'"):
+    with pytest.raises(ValueError, match=r"decoded in the same way, got \['', 'drawn'"):
         LazyImages(paths) + drawn

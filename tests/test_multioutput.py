@@ -535,3 +535,9 @@ def test_real_multi_label_data_are_compressed():
     )
     found = several().fit(rows, labels)
     assert found.codelength_ < 0.8 * found.frequency_codelength_
+
+
+def test_readouts_without_a_seed_serve_all_columns():
+    fitted = MultiOutputSwitcher(KernelReadout()).fit(X, Y)
+    alone = [KernelReadout().fit(X, column).codelength_ for column in Y.T]
+    assert_array_equal(fitted.output_codelengths_, alone)

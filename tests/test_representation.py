@@ -664,7 +664,7 @@ def test_names_of_no_list_of_readouts_are_refused(switcher, budget):
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
     labels = y if isinstance(switcher, MDLReadoutSwitcher) else X[:, 0]
     scorer = RepresentationScorer(switcher, time_budget=budget)
-    with pytest.raises(ValueError, match="readouts must be a list, None or one of"):
+    with pytest.raises(ValueError, match="a list of readouts must be None or one of"):
         scorer.fit({"data": ({"raw": X}, labels)})
 
 

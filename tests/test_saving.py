@@ -164,7 +164,7 @@ def test_a_single_readout_can_be_saved(tmp_path):
     for each in (found, whole):
         each.partial_fit(X[60:99], Y[60:99])
     np.testing.assert_array_equal(found.codelengths_, whole.codelengths_)
-    with pytest.raises(ValueError, match="store must be 'memory' for a MLPReadout"):
+    with pytest.raises(ValueError, match="store must be 'memory' for MLPReadout,"):
         MLPReadout.load(tmp_path / "a.safetensors", store=tmp_path / "b")
 
 
@@ -215,7 +215,9 @@ def test_nothing_is_saved_of_what_has_not_begun(tmp_path):
 
 def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
     switcher = pool(random_state=np.random.RandomState(0)).fit(X[:60], Y[:60])
-    with pytest.raises(TypeError, match=r"random_state must consist of .* call pickle"):
+    with pytest.raises(
+        TypeError, match=r"random_state must consist of .* replace save by pickle"
+    ):
         switcher.save(tmp_path / "a.safetensors")
     assert not list(tmp_path.iterdir())
     assert_same(pickle.loads(pickle.dumps(switcher)), switcher)
@@ -236,8 +238,8 @@ def test_a_file_of_another_class_is_refused(tmp_path):
     LinearReadout(random_state=0, device="cpu").fit(X[:40], Y[:40]).save(path)
     with pytest.raises(
         ValueError,
-        match=r"must hold a MDLReadoutSwitcher, but it holds a LinearReadout; "
-        r"call LinearReadout\.load",
+        match=r"of class MDLReadoutSwitcher, but its class is LinearReadout; call "
+        r"LinearReadout\.load",
     ):
         MDLReadoutSwitcher.load(path)
 

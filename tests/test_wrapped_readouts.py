@@ -51,7 +51,7 @@ from sklearn_mdl._core.stream.checkpoint import Checkpoint, progress_of, resume
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.stream.steps import ReplayStreams
-from sklearn_mdl.readouts import DummyReadout
+from sklearn_mdl.readouts import DummyReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._edges import grid_edges
 from sklearn_mdl.readouts._floor import class_frequencies, complete, floored
 from sklearn_mdl.readouts._grid import readout_names
@@ -954,7 +954,8 @@ def test_notes_are_kept_once_and_not_without_end():
     "readout, advice",
     [
         (GaussianNB(), r"wrap it: IncrementalReadout\(GaussianNB\(\)\)"),
-        (SVC(), r"wrap it: RefitReadout\(SVC\(\)\)"),
+        (SVC(), r"RefitReadout\(CalibratedClassifierCV\(SVC\(\), ensemble=False\)\)"),
+        (KernelReadoutRegressor(), r"use MDLReadoutSwitcherRegressor\(\)"),
         (StandardScaler(), "readout_grid"),
         (GaussianNB, "readout_grid"),
     ],

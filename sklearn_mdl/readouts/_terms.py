@@ -32,17 +32,15 @@ class Terms(NamedTuple):
     @classmethod
     def from_json(cls, terms: dict[str, Any]) -> Terms:
         """Read the output of :meth:`as_json`."""
-        return cls(
-            terms["n_readouts"], *map(tuple, (terms[k] for k in cls._fields[1:]))
-        )
+        lists = (tuple(terms[name]) for name in cls._fields[1:])
+        return cls(terms["n_readouts"], *lists)
 
     def __str__(self) -> str:
         """Return the terms in words."""
         streams = " or ".join(map(str, self.streams)) or "no"
         scalings = " and ".join(self.scalings) or "none"
-        return (
-            f"{self.n_readouts} readouts, {streams} replay streams, scaling {scalings}"
-        )
+        replay = f"{self.n_readouts} readouts, {streams} replay streams"
+        return f"{replay}, scaling {scalings}"
 
 
 def terms_of(readouts: Sequence[Any]) -> Terms:

@@ -80,7 +80,7 @@ class PassForecast(NamedTuple):
 
 @dataclass
 class _Window:
-    """Rows of one window of the trial, and CPU seconds of each part and of mixing."""
+    """CPU seconds of each part and of mixing in one window, and its number of rows."""
 
     parts: np.ndarray
     mixing: float = 0.0

@@ -23,7 +23,14 @@ from sklearn_mdl._core.stream.run import Mixing
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout
-from sklearn_mdl.switching import PriorLike, Race, as_prior, group_columns, kind_weights
+from sklearn_mdl.switching import (
+    PriorLike,
+    Race,
+    as_prior,
+    group_columns,
+    kind_weights,
+    normalised_weights,
+)
 
 ReadoutWeights = ArrayLike | Literal["architecture"] | None
 Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
@@ -102,9 +109,9 @@ class ResolvedSettings(NamedTuple):
         mixing, weights = self.mixing, self.mixing.weights
         pooled = f"{mixing.pool} over {len(mixing.group_names)} kinds"
         grown = f", growing from {self.first_batch_size}"
-        evaluator = "processes" if self.in_processes else f"{self.n_threads} threads"
+        evaluator = "processes" if self.in_processes else f"threads ({self.n_threads})"
         lines = {
-            "readouts": f"{len(self.readouts)} in {len(kinds)} kinds",
+            "readouts": f"{len(self.readouts)} (kinds: {len(kinds)})",
             **{f"  {kind}": str(count) for kind, count in kinds.items()},
             "switching": str(mixing.prior),
             "readout weights": "uniform" if weights is None else str(weights),
@@ -220,11 +227,8 @@ def readout_weights(
     Unless an array is given, all views weigh the same.
     """
     if given is not None and not isinstance(given, str):
-        array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
-        if array.shape != shape:
-            cure = f"pass for example readout_weights=np.ones({len(readouts)})"
-            raise invalid("readout_weights", f"of shape {shape}", array.shape, cure)
-        return array
+        normalised_weights(given, len(readouts), "readout_weights")  # may raise
+        return np.asarray(given, dtype=np.float64)
     names = [readout.view for readout in readouts]
     n_views = len(set(names))
     if given is None:

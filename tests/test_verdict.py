@@ -216,6 +216,18 @@ def test_an_encoder_that_wins_the_test_is_not_called_worse():
     assert verdict.out == ["e2", "e3", "e4"]
 
 
+def test_only_encoders_with_longer_codes_than_the_best_everywhere_are_called_worse():
+    """e2 is worse than the winner of each dataset, but better than e0 on d1."""
+    extra = np.array([[0.0, 0.3, 0.1], [0.3, 0.0, 0.1], [0.0, 0.1, 0.3]])
+    verdict = made(noise(3, 1, 1, 60) + extra[:, :, None, None]).verdict()
+    assert [dataset.winner for dataset in verdict.datasets] == ["e0", "e1", "e0"]
+    assert all("e2" in dataset.worse for dataset in verdict.datasets)
+    assert not verdict.has_test
+    assert verdict.best == "e0"
+    assert verdict.out == []
+    assert verdict.equivalent == ["e1", "e2"]
+
+
 def test_equal_encoders_tie_however_many_labels_follow():
     rows = noise(60)
     found = made(np.stack([rows, rows])[None, :, None, :]).best("d0")

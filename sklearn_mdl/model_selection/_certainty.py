@@ -112,6 +112,11 @@ class Sample:
         least[pairs] = least[pairs[::-1]] = self.half_width(*pairs, alpha / n_left)
         return least
 
+    def is_longer(self, alpha: float) -> NDArray[np.bool_]:
+        """Return for ``[i, j]`` if encoder ``j`` has a significantly longer code."""
+        differences = self.codelengths - self.codelengths[:, None]
+        return np.asarray(differences > self.least_significant(alpha))
+
     def draws(self, rng: np.random.Generator) -> Floats:
         """Draw plausible expected codelengths of all encoders, (n_draws, n_encoders).
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations, compress
-from operator import gt
 
 import numpy as np
 from scipy.stats import rankdata
@@ -296,13 +295,12 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     n_datasets = len(ranking.codelengths_)
     order = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
-    datasets, ranks = [], np.zeros(())
-    rng = np.random.default_rng(0)
-    samples = ranking.codelength_samples_
-    for first, sample in zip(ranking.first_cells_, samples, strict=True):
-        draws = sample.draws(rng)
-        ranks = ranks + rankdata(draws, axis=1)
-        datasets.append(_on_dataset(ranking, first, sample, shares_best(draws)))
+    rng, samples = np.random.default_rng(0), list(ranking.codelength_samples_)
+    draws = [sample.draws(rng) for sample in samples]
+    shares = map(shares_best, draws)
+    parts = zip(ranking.first_cells_, samples, shares, strict=True)
+    datasets = [_on_dataset(ranking, *part) for part in parts]
+    ranks = np.sum([rankdata(drawn, axis=1) for drawn in draws], axis=0)
     # Correct for all pairs, since the best encoder is chosen on the same datasets. The
     # first pairs are those with the best encoder.
     pairs = list(combinations(order, 2))
@@ -313,9 +311,10 @@ def verdict_of(ranking: CellArrays) -> Verdict:
         is_out = (tests.adjusted_p_values <= ranking.alpha) & (
             tests.rank_sums[:, 0] > tests.rank_sums[:, 1]
         )
-        out = list(compress(names[1:], is_out))
     else:
-        out = [name for name in names[1:] if all(name in d.worse for d in datasets)]
+        longer = [sample.is_longer(ranking.alpha)[order[0]] for sample in samples]
+        is_out = np.all(longer, axis=0)[order[1:]]
+    out = list(compress(names[1:], is_out))
     equivalent = [name for name in names[1:] if name not in out]
     overall = _best(names, shares_best(ranks)[order], equivalent)
     return Verdict(
@@ -351,7 +350,7 @@ def _on_dataset(
     margins = (totals[order] - totals[order[0]]).tolist()
     # Correct for all pairs, since the winner is chosen from the same labels.
     halves = sample.least_significant(ranking.alpha)[order[0], order].tolist()
-    worse = list(compress(names, map(gt, margins, halves)))
+    worse = list(compress(names, sample.is_longer(ranking.alpha)[order[0], order]))
     ties = [name for name in names[1:] if name not in worse]
     best = replace(_best(names, shares[order], ties), dataset=first.dataset)
     if best.rival is not None:

@@ -26,8 +26,7 @@ class Terms(NamedTuple):
 
     def as_json(self) -> dict[str, object]:
         """Return the terms as a dictionary that can be written as JSON."""
-        lists = {"streams": list(self.streams), "scalings": list(self.scalings)}
-        return {"n_readouts": self.n_readouts, **lists}
+        return self._asdict()
 
     @classmethod
     def from_json(cls, terms: dict[str, Any]) -> Terms:
@@ -46,10 +45,7 @@ class Terms(NamedTuple):
 def terms_of(readouts: Sequence[Any]) -> Terms:
     """Return the terms of a list of readouts."""
     inner = [getattr(r, "inner", r) for r in readouts]
-    streams = {
-        Replay.requested(r.n_replay_streams).n_streams
-        for r in inner
-        if hasattr(r, "n_replay_streams")
-    }
+    nets = [r for r in inner if hasattr(r, "n_replay_streams")]
+    streams = {Replay.requested(r.n_replay_streams).n_streams for r in nets}
     scalings = [str(r.scaling or "none") for r in inner if hasattr(r, "scaling")]
     return Terms(len(readouts), tuple(sorted(streams)), tuple(dict.fromkeys(scalings)))

@@ -176,7 +176,8 @@ def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
         (
             {},
             ["one", "same", "other"],
-            "order must be None, or a list that names each of .* once",
+            r"order must be None, or a list that names each of .* once, got .*; pass "
+            r"order=\['one', 'same', 'noise'\]",
         ),
         (
             {"flat": (np.zeros((6, D)), np.ones(6))},

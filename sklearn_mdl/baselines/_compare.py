@@ -283,7 +283,7 @@ def _encode_all(
     datasets: Datasets, encoders: object, cache: FeatureCache | None
 ) -> dict[str, Gathered]:
     """Return the rows, labels and features of every dataset."""
-    if encoders is None:
+    if encoders is None and "" not in datasets:
         return {
             name: (None, labels, {e: _encoded(X) for e, X in features.items()})
             for name, (features, labels, *_) in gather(datasets, None, "raise").items()
@@ -315,7 +315,7 @@ def _encode(
         start = time.perf_counter()
         rows = {title: as_array(encoder)} if is_given else data
         transformers = None if is_given else {title: encoder}
-        given = {name: (rows, labels)}
+        given = {name or "data": (rows, labels)}
         (dataset,) = gather(given, transformers, "raise", cache).values()
         seconds = 0.0 if is_given else time.perf_counter() - start
         features[title] = _encoded(dataset.features[title], seconds)
@@ -363,7 +363,7 @@ def _split(
     of_rows = None if types is None else np.asarray(types)
     if of_rows is not None and of_rows.shape != y.shape:
         required = f"of shape {y.shape}, one for each label of {_called(name)}"
-        raise invalid("types", required, of_rows.shape, "pass types=None")
+        raise invalid("types", required, of_rows.shape, "pass one type for each row")
     if epsilon is None:
         shares = counts / n_train
         epsilon = GOOD_ENOUGH * -float(shares @ np.log(shares))

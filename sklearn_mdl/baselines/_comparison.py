@@ -240,13 +240,13 @@ class ProtocolComparison:
 
     def _legend(self) -> str:
         better = {True: "greater is better", False: "smaller is better"}
-        lines = ["Protocols, each followed by the rank (#) of the encoder"]
+        lines = ["Protocols (# is the encoder's rank under the protocol before it)"]
         lines += [
             f"  {p.name}: {p.title}, {p.unit}, {better[p.greater_is_better]}"
             for p in self.protocols
         ]
         if self.is_bound.any():
-            bounds = "lower bounds, where the data end before the threshold is met"
+            bounds = "lower bounds, where losses do not reach the target loss (epsilon)"
             lines.append(f"  >= marks {bounds}")
         return "\n".join(lines)
 

@@ -264,10 +264,8 @@ class GaussianLayer(BayesianLayer):
     @property
     def _groups(self) -> list[tuple[Tensor, Tensor]]:
         """Return means and log-variances of the weights, and those of the biases."""
-        return [
-            (self.weight, self.weight_log_variance),
-            (self.bias, self.bias_log_variance),
-        ]
+        weights = self.weight, self.weight_log_variance
+        return [weights, (self.bias, self.bias_log_variance)]
 
     def kl(self) -> Tensor:
         """Return the divergence from the prior with the best scales, in nats."""
@@ -286,9 +284,8 @@ class GaussianLayer(BayesianLayer):
     def scales(self) -> list[float]:
         """Return the scales to send, one for the weights and one for the biases."""
         logs = [float(best_log_scale(*group)) / math.log(2) for group in self._groups]
-        return [
-            2.0 ** min(max(round(x), LOG2_SCALES[0]), LOG2_SCALES[-1]) for x in logs
-        ]
+        low, high = LOG2_SCALES[0], LOG2_SCALES[-1]
+        return [2.0 ** min(max(round(x), low), high) for x in logs]
 
 
 class NormalJeffreysLayer(BayesianLayer):

@@ -166,7 +166,7 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
     for i, text in enumerate(texts, start + 1):
         if not text:
             raise ValueError(
-                f"Line {i} must hold a label, but it is empty; fill or delete the line"
+                f"Line {i} must hold a label, but it is empty; add the label of row {i}"
             )
     if not is_real:
         return list(texts)

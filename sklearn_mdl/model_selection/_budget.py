@@ -103,8 +103,9 @@ def check_budget(budget: float, tasks: Sequence[Task]) -> None:
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
-            f"time_budget must be at least {seconds:.3g} s for a cell ({task.encoder} "
-            f"on {task.dataset}), got {budget}; pass time_budget={seconds + 1:.0f}"
+            f"time_budget must be at least {seconds:.3g} s for a cell ({task.encoder}"
+            f"{f' on {task.dataset}' * bool(task.dataset)}), got {budget}; pass "
+            f"time_budget={seconds + 1:.0f} (--time-budget {seconds + 1:.0f})"
         )
 
 
@@ -124,8 +125,8 @@ def with_all_encoders(
     text = f"time_budget ran out before every encoder was scored on {left}"
     if left and len(left) == len(names):
         raise ValueError(
-            f"{text}, so nothing can be ranked; pass a larger time_budget, and "
-            "results=FOLDER to save finished cells"
+            f"{text}, so nothing can be ranked; pass a larger time_budget (cells saved "
+            "in results=FOLDER are not run again)"
         )
     if left:
         warn_caller(f"{text}; these datasets are left out; pass a larger time_budget")

@@ -88,7 +88,7 @@ class Cell:
     ----------
     dataset, encoder : str
     order : int
-        Number of the random order.
+        Index of the random order, from 0.
     seed : int
         Seed of the orders, initial weights and replay.
     n_samples, n_features, n_classes : int
@@ -284,7 +284,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
-        cure = "pass readouts=[..., DummyReadout()], which gives no class probability 0"
+        cure = "pass readouts=[..., DummyReadout()] (DummyReadoutRegressor() for reals)"
         raise invalid("A codelength", "finite", float(switcher.codelength_), cure)
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()

@@ -239,12 +239,12 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     Raises
     ------
     ValueError
-        If the shape differs or there is only one order.
+        If there is only one order.
     """
     table = np.asarray(codelengths, dtype=np.float64)
-    if table.ndim != 3 or table.shape[-1] < 2:
-        required = "of shape (n_datasets, n_encoders, n_orders) with at least 2 orders"
-        raise invalid("codelengths", required, table.shape, "score with n_orders=3")
+    if table.shape[-1] < 2:
+        required, cure = "at least 2", "call fit with n_orders=3"
+        raise invalid("The number of orders", required, table.shape[-1], cure)
     return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
 
 

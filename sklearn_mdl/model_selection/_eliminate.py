@@ -75,7 +75,7 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
         raise ValueError(
             "At least one encoder must survive every race, but each was eliminated on "
             f"some dataset ({'; '.join(map(' '.join, out_rows(out)))}); pass "
-            "eliminate=None, or rank the datasets separately"
+            "eliminate=None (omit --eliminate), or rank each dataset by itself"
         )
     return kept
 

@@ -76,9 +76,10 @@ class Failure(NamedTuple):
         return cls(dataset, encoder, order, text, details)
 
     def __str__(self) -> str:
-        """Return one line that names the encoder, the dataset and the error."""
+        """Return one line that names the encoder, any dataset and the error."""
         order = "" if self.order is None else f", order {self.order}"
-        return f"{self.encoder!r} on {self.dataset!r}{order} ({self.error})"
+        where = f" on {self.dataset!r}{order}" if self.dataset else order
+        return f"{self.encoder!r}{where} ({self.error})"
 
 
 def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
@@ -159,7 +160,7 @@ def gather(
         _report_gaps(gaps, missing)
         gathered = {name: own for name, own in gathered.items() if name not in gaps}
     if not names:
-        raise invalid("encoders", "non-empty", [], "pass {'data': ({'raw': X}, y)}")
+        raise invalid("encoders", "non-empty", {}, "pass {'data': ({'raw': X}, y)}")
     if not gathered:
         raise ValueError(
             f"Ranking needs at least one dataset with all encoders {names}, got none; "
@@ -194,13 +195,11 @@ def _gather_one(
     labels = np.asarray(as_labels(as_array(parts[1]), called))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
-        what, cure = "data", f'{{{name!r}: (X, y)}} with encoders={{"raw": None}}'
+        text = f"needs encoders, got none; write {{{name!r}: (X, y)}} with encoders="
+        text += '{"raw": None}'
         if given:
-            what, cure = "precomputed features", "encoders=None"
-        raise ValueError(
-            "Precomputed features need encoders=None and data need encoders, but "
-            f"dataset {name!r} holds {what}; write {cure}"
-        )
+            text = "holds precomputed features of encoders; write encoders=None"
+        raise ValueError(f"Dataset {name!r} {text}")
     by_name = data if isinstance(data, Mapping) else {name: data}
     for rows in (*by_name.values(), *parts[2:]):
         check_order(rows, parts[1], called)
@@ -326,12 +325,10 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         )
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
         kind = "real numbers" if is_real else "classes"
-        cure = "pass one column, y[:, 0]"
-        if labels.ndim == 1:
-            cure = "pass y.astype(float), or use MDLReadoutSwitcher()"
+        cures = "pass one column, y[:, 0]", "pass y.astype(float), or use a classifier"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
-            f"{labels.dtype} in shape {labels.shape}; {cure}"
+            f"{labels.dtype} in shape {labels.shape}; {cures[labels.ndim == 1]}"
         )
     if not finite.all():
         row = int(np.argmin(finite))
@@ -351,8 +348,8 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         given = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
-            f"{name} gives {given} for {len(labels)} labels; pass np.asarray(X) "
-            f"with {len(labels)} rows, or X.toarray() if X is sparse"
+            f"{name} gives {given} for {len(labels)} labels; pass a row for each label "
+            "in X.reshape(len(X), -1), or in X.toarray() if X is sparse"
         )
     if fault := non_finite(X):
         raise ValueError(
@@ -366,6 +363,7 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
     if missing == "raise":
         raise ValueError(
             "Every dataset must have features of every encoder, but "
-            f"{text}; add these features or pass missing='drop'"
+            f"{text}; add these features, or leave out these datasets (as "
+            "RepresentationScorer(missing='drop') does)"
         )
     warn_caller(f"Dropped datasets without features of every encoder: {text}")

@@ -78,10 +78,10 @@ class Forecast:
     rows : list of ForecastRow
         One row for each encoder on each dataset.
     n_jobs : int
-        Number of cells scored in parallel.
+        Number of parallel jobs, each with a cell in memory.
     n_at_once : int
-        Number of cells that run at the same time. Fewer than ``n_jobs`` if this process
-        may use fewer CPUs.
+        Number of these jobs that make progress at the same time. Fewer than ``n_jobs``
+        if this process may use fewer CPUs.
     """
 
     rows: list[ForecastRow]

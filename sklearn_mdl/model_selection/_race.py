@@ -37,6 +37,7 @@ from sklearn_mdl.model_selection._tasks import (
 from sklearn_mdl.ranking import LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
+LAST = "A race compares predictions of these labels, not accuracies on new rows."
 LARGEST_LOG = 700.0  # the exponential of a larger log would overflow
 
 
@@ -46,9 +47,10 @@ class RaceForecast(NamedTuple):
     Attributes
     ----------
     labels, low, high : float
-        Median and bounds of an 80 % interval. Numbers over `max_labels` are infinite.
+        Median and bounds of an 80 % interval, as numbers of further labels. Numbers
+        over `max_labels` are infinite.
     max_labels : int
-        Largest number of labels considered.
+        Largest number of further labels considered.
     """
 
     labels: float
@@ -212,9 +214,9 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is invalid or an encoder is not fitted. Also if settings were
-            changed after this race, or the race in the folder, began. Such changes
-            would void the guarantee.
+            If a parameter is invalid or an encoder is not fitted. Also if settings
+            differ from those with which this race, or the race in the folder, began.
+            Such changes would void the guarantee.
         TypeError
             If an encoder is not a transformer or, with a folder, cannot be pickled.
         """
@@ -343,15 +345,12 @@ class EncoderRace(BaseEstimator):
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
-        lines = []
         if self.should_stop_:
             certified = "certified" if self.certified_ else "not certified"
-            lines.append(
-                f"Stopped; {certified}. {self.leader_!r} leads after {n} labels."
-            )
+            lines = [f"Stopped; {certified}. {self.leader_!r} leads after {n} labels."]
         else:
             left = len(alive) + 1
-            lines.append(f"Not stopped. After {n} labels, {left} encoders are left.")
+            lines = [f"Not stopped. After {n} labels, {left} encoders are left."]
             if n > self.start:
                 lines.append(f"{self.leader_!r} leads.")
         if alive and n > self.start:
@@ -371,10 +370,7 @@ class EncoderRace(BaseEstimator):
             )
         share = f"most {100 * self.alpha:g} % of races err, whenever you look"
         how = "At" if self.method == "exact" else "By a normal approximation, at"
-        last = (
-            "A race compares predictions of these labels, not accuracies on new rows."
-        )
-        return "\n".join([*lines, f"{how} {share}. {last}"])
+        return "\n".join([*lines, f"{how} {share}. {LAST}"])
 
     def history(self) -> RaceHistory:
         """Return e-values and bounds after each label, as shown in figures."""

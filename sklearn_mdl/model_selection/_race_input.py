@@ -40,8 +40,7 @@ def base_switcher(
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
         required = "an integer of at least 2 unless switcher is a regressor"
-        cure = "for example, pass n_classes=10, or for real-valued labels "
-        cure += "switcher=MDLReadoutSwitcherRegressor()"
+        cure = "pass n_classes=10, or switcher=MDLReadoutSwitcherRegressor() for reals"
         if is_real:
             required, cure = "None if switcher is a regressor", "pass n_classes=None"
         raise invalid("n_classes", required, n_classes, cure)
@@ -74,7 +73,7 @@ def checked_labels(
     labels = np.asarray(as_labels(as_array(y)))
     if labels.ndim != 1 or not len(labels):
         required, cure = "at least one label, of shape (n_labels,)", "pass [label]"
-        raise invalid("y", required, y, cure)
+        raise invalid("y", required, labels.shape, f"{cure}, or y[:, 0] for a column")
     with warnings.catch_warnings():  # the labels of a few rows may all differ
         warnings.filterwarnings("ignore", "The number of unique classes")
         checked_targets(labels, "y", "real" if n_classes is None else "classes")
@@ -151,7 +150,7 @@ def encoders_by_name(
     encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
     if len(encoders) < 2 or len(encoders) < len(given):
         required = "at least two encoders with different names"
-        cure = "for example, pass {'clip': encoder, 'raw': None}"
+        cure = "for example, pass {'clip': encoder, 'raw': None}, or ['clip', 'dino']"
         raise invalid("encoders", required, list(given), cure)
     for name, encoder in checked_encoders(encoders).items():
         if keeps_data(encoder) or isinstance(encoder, LEARN_NOTHING):

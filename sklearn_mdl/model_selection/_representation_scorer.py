@@ -77,10 +77,11 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     given the transformed X.
 
     For up to 2,048 labels, the default readouts differ from those of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher`, which give shorter codes on average. With
-    few labels, however, linear kernels find the better encoder more often and in a
-    fraction of the time. With more labels, the list of all kernels finds the better
-    encoder about as often as the switcher's defaults (``python -m benchmarks choice``).
+    :class:`~sklearn_mdl.MDLReadoutSwitcher`. The switcher's defaults give shorter codes
+    on average. With up to 500 labels, however, linear kernels find the better encoder
+    more often and in a fraction of the time. With more labels, the list of all kernels
+    finds the better encoder about as often as the switcher's defaults (``python -m
+    benchmarks choice``).
 
     Parameters
     ----------
@@ -133,9 +134,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, possibly on its Dask backend. By
         default, each process uses one of the machine's GPUs. If all cells are small and
-        only have linear, MLP, kernel, neighbours or dummy readouts, a short trial
-        estimates the total time. No processes are started if this time is less than
-        3 s, which is about what starting them takes.
+        no readout wraps another estimator or network, a short trial estimates the total
+        time. No processes are started if this time is less than 3 s, which is about
+        what starting them takes.
     verbose : int, default=0
         If above 0, show progress bars, with the time left, over the rows that network
         encoders encode and over cells.
@@ -480,9 +481,10 @@ def _check_permutable(switcher: Switcher) -> None:
 def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
     for name, members in groups.items():
         if isinstance(members, str) or not isinstance(members, Sequence | set):
+            right = [members] if isinstance(members, str) else list(datasets)[:2]
             raise TypeError(
                 "dataset_groups must be a mapping {group: [datasets]}, but group "
-                f"{name!r} is {members!r}; write {{{name!r}: {list(datasets)[:2]}}}"
+                f"{name!r} is {members!r}; write {{{name!r}: {right}}}"
             )
         unknown = [member for member in members if member not in datasets]
         if unknown:

@@ -131,8 +131,10 @@ class RankStatistics(CellArrays):
         """Return maximal groups of encoders whose ranks do not differ significantly.
 
         Groups contain indices of encoders. An encoder may be in several groups or none.
+        A single encoder forms no group.
         """
-        return ranking.rank_groups(self.average_ranks_, self.critical_difference_)
+        width = np.nan_to_num(self.critical_difference_, nan=1.0)  # a single encoder
+        return ranking.rank_groups(self.average_ranks_, float(width))
 
     def nemenyi_p_values(self) -> np.ndarray:
         """Return Nemenyi's p-values of all pairs, (n_encoders, n_encoders)."""
@@ -299,11 +301,11 @@ class RankStatistics(CellArrays):
 
     def _columns(self, pairs: Names) -> list[list[int]] | None:
         """Return the column indices for pairs of names."""
-        if pairs is None:
-            return None
         places = {name: i for i, name in enumerate(self.encoder_names_)}
-        unknown = [name for pair in pairs for name in pair if name not in places]
-        if unknown:
+        if pairs is None or len(places) < 2:  # a single encoder raises later
+            return None
+        wrong = [pair for pair in pairs if len(pair) != 2 or not {*pair} <= {*places}]
+        if wrong:
             required, pair = f"pairs of names in {list(places)}", tuple(places)[:2]
-            raise invalid("pairs", required, unknown[0], f"pass pairs=[{pair}]")
+            raise invalid("pairs", required, wrong[0], f"pass pairs=[{pair}]")
         return [[places[name] for name in pair] for pair in pairs]

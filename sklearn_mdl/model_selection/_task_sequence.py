@@ -178,7 +178,8 @@ class TaskSequence(BaseEstimator):
         sequence = names if order is None else [str(name) for name in order]
         if sorted(sequence) != sorted(names):
             required = f"None, or a list that names each of {names} once"
-            raise invalid("order", required, sequence, "pass order=None")
+            all_names = sorted(names, key=[*sequence, *names].index)
+            raise invalid("order", required, sequence, f"pass order={all_names}")
         encoded = self._encoded(tasks)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         places = [names.index(name) for name in sequence]
@@ -214,8 +215,11 @@ class TaskSequence(BaseEstimator):
         if self.heads == "shared":
             if len({y.dtype.kind in "OUS" for y in labels}) > 1:
                 required = "text in all tasks or in none"
-                kinds = [str(y.dtype) for y in labels]
-                raise invalid("Labels", required, kinds, 'pass heads="separate"')
+                kinds, cure = (
+                    [str(y.dtype) for y in labels],
+                    "pass y.astype(str) in all",
+                )
+                raise invalid("Labels", required, kinds, f'{cure}, or heads="separate"')
             shared = np.unique(np.concatenate(labels))
         encoded, first = [], 0
         for X, y in pairs.values():
@@ -236,7 +240,7 @@ class TaskSequence(BaseEstimator):
         n_classes = len(np.unique(labels))
         if n_classes < 2:
             raise ValueError(
-                f"Task {name!r} must have two or more classes, got {n_classes}; omit it"
+                f"Task {name!r} must have two or more classes, got 1; add other classes"
             )
         return rows, labels
 

@@ -49,11 +49,11 @@ class Best:
     more_labels : float or None
         Estimated number of further labels that would settle the choice with a
         probability of 0.95. This assumes that the difference from the rival continues
-        to grow as in the second half of the stream, and that the other probabilities do
-        not change. The number is 0 if the choice is settled, and infinite if a hundred
-        times as many labels would hardly suffice, as for encoders with equal losses.
-        NaN if it is too early to tell, as with fewer than 40 rows (or groups of rows).
-        None for several datasets or a single encoder.
+        to grow as in the second half of the stream, and that the probabilities of all
+        other encoders shrink by the same factor. The number is 0 if the choice is
+        settled, and infinite if a hundred times as many labels would hardly suffice, as
+        for encoders with equal losses. NaN if it is too early to tell, as with fewer
+        than 40 rows (or groups of rows). None for several datasets or a single encoder.
     dataset : str or None
         Name of the dataset, or None for several datasets.
     """

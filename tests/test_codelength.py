@@ -528,6 +528,27 @@ def test_more_orders_make_no_row_to_come_certain():
     assert (three.upper - three.lower)[0] > least
 
 
+@for_each("n_orders", [3, 6])
+def test_intervals_hold_the_means_of_a_later_ranking_in_other_orders(n_orders):
+    """The first labels cost more in some orders, for one curve or for both."""
+    rng = np.random.default_rng(n_orders)
+    inside, pairs, ratios = [], [], []
+    for _ in range(120):
+        rows = rng.uniform(0.29, 0.31, size=200)
+        starts = 2 * rng.gamma(4.0, size=(2, 1, n_orders))  # given and later orders
+        starts = starts + rng.gamma(1.0, size=(2, 2, n_orders))
+        losses = np.tile(rows[:100], (2, n_orders, 1))
+        losses[:, :, :5] += starts[0, :, :, None] / 5
+        found, ends = extrapolate(losses, 200), rows.sum() + starts[1].mean(1)
+        _, low, high = found.difference(0, 1)
+        inside.append((found.lower <= ends) & (ends <= found.upper))
+        pairs.append(low <= ends[0] - ends[1] <= high)
+        ratios.append((high - low) / (found.upper - found.lower).mean())
+    assert np.mean(inside) >= 0.85
+    assert np.mean(pairs) >= 0.85
+    assert np.mean(ratios) < 0.7  # what the orders do to both curves cancels
+
+
 @for_each(
     "curves, options, message",
     [

@@ -9,7 +9,8 @@ geometrically growing length.
 
 A prediction interval covers the law, its level, the noise of future losses and, given
 several orders, the variation of codelengths over orders. The method assumes that future
-losses vary like the losses in the later half of the curve. Curves over the same rows
+losses vary like the losses in the later half of the curve, and that two more of these
+would differ like the least similar neighbours of the whole curve. Curves over the same rows
 and orders share noise, so shared noise cancels in differences of curves. Laws are drawn
 separately for each curve. Hestness et al., 2017,
 arXiv:1712.00409, describe learning curves that are power laws. Caballero et al., 2023,
@@ -184,8 +185,11 @@ def _extrapolated(
     first = max(int(START * n_seen), 1)
     edges = np.unique(np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(int))
     noise = np.stack([_noise(costs[:, k], s) for k, s in enumerate(starts)], axis=1)
+    # Rare large losses, as of wrong labels, may be missing from the later half. So two
+    # more groups of it (of rows, by default) differ as much as any two neighbours.
+    rare = 8 * (noise**2).max((1, 2)) / len(starts[0])
     noise = noise[:, :, first:]
-    late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
+    late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2)) + rare
     curves = costs.mean(1)
     # Averaging over orders reduces the noise, since each position then has several
     # examples. Future rows are the same for all orders, so their noise remains.

@@ -9,12 +9,11 @@ geometrically growing length.
 
 A prediction interval covers the law, its level, the noise of future losses and, given
 several orders, the variation of codelengths over orders. The method assumes that future
-losses vary like the losses in the later half of the curve, and that two more of these
-would differ like the least similar neighbours of the whole curve. Curves over the same rows
-and orders share noise, so shared noise cancels in differences of curves. Laws are drawn
-separately for each curve. Hestness et al., 2017,
-arXiv:1712.00409, describe learning curves that are power laws. Caballero et al., 2023,
-arXiv:2210.14891, describe curves with knees.
+losses vary like the losses in the later half of the curve, and two of them like the
+most different neighbours of the whole curve. Curves over the same rows and orders share
+noise, which cancels in differences of curves. Laws are drawn separately for each curve.
+Hestness et al., 2017, arXiv:1712.00409, describe learning curves that are power laws.
+Caballero et al., 2023, arXiv:2210.14891, describe curves with knees.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from sklearn_mdl.metrics._learning_curves import check_losses
 from sklearn_mdl.metrics._references import Floats, Integers, checked_count, invalid
@@ -185,8 +185,8 @@ def _extrapolated(
     first = max(int(START * n_seen), 1)
     edges = np.unique(np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(int))
     noise = np.stack([_noise(costs[:, k], s) for k, s in enumerate(starts)], axis=1)
-    # Rare large losses, as of wrong labels, may be missing from the later half. So two
-    # more groups of it (of rows, by default) differ as much as any two neighbours.
+    # Rare large losses, such as those of wrong labels, may be missing from the later
+    # half. So two more rows (or groups) in it are as noisy as the noisiest of all.
     rare = 8 * (noise**2).max((1, 2)) / len(starts[0])
     noise = noise[:, :, first:]
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2)) + rare
@@ -222,12 +222,10 @@ def _extrapolated(
 def _normal(rng: np.random.Generator, noise: Floats) -> Floats:
     """Draw normal numbers (N_DRAWS, n_curves), correlated like the curves' noise."""
     flat = noise.reshape(len(noise), -1)
-    norms = np.linalg.norm(flat, axis=1, keepdims=True)
-    flat = flat / np.maximum(norms, 1e-300)
-    values, vectors = np.linalg.eigh(flat @ flat.T)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    drawn: Floats = rng.standard_normal((N_DRAWS, len(noise))) @ root.T
-    return drawn
+    flat = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-300)
+    return rng.multivariate_normal(
+        np.zeros(len(flat)), flat @ flat.T, N_DRAWS, method="eigh"
+    )
 
 
 def _posterior(
@@ -260,9 +258,7 @@ def _posterior(
     fit = scale**2 * information  # explained part of the sum of squares
     # The level, whose logarithm has a flat prior, is integrated out.
     log = np.log(prior) - np.log(information) / 2 - np.log(scale + 1e-300) + fit / 2
-    probability = np.exp(log - log.max(1, keepdims=True))
-    probability /= probability.sum(1, keepdims=True)
-    return probability, scale, 1 / np.sqrt(information), future
+    return softmax(log, axis=1), scale, 1 / np.sqrt(information), future
 
 
 def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:

@@ -121,8 +121,9 @@ class EncoderRace(BaseEstimator):
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and needs about twice
         as many labels to stop. "asymptotic" uses a normal approximation, and only from
-        30 compared labels on, of which ten must be outside the most common class. Once
-        the race stops, `certified_` shows if "exact" would also stop it.
+        30 compared labels on, of which ten must be outside the most common class. This
+        fails if rare labels cost much, such as wrong labels. Real labels have no such
+        guard. Once the race stops, `certified_` shows if "exact" would also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None

@@ -46,6 +46,10 @@ class RankStatistics(CellArrays):
         counts as clearly worse if it is significantly worse than the winner on every
         dataset.
 
+        With one order and well separated classes, false alarms may be twice as frequent
+        as ``alpha``, because the order of the first labels matters and one order cannot
+        show by how much. With ``n_orders=4``, they are rarer than ``alpha``.
+
         Returns
         -------
         verdict : Verdict

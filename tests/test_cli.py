@@ -884,7 +884,7 @@ def test_text_in_objects_is_written_without_pickling_it(files, tmp_path):
             ["--switching", "bayes"],
             "settings.switching.class is 'BayesMixture' he",
         ),
-        (["--switching", "often"], "`switching` must be one of"),
+        (["--switching", "often"], "A switching prior must be one of"),
     ],
 )
 def test_decode_with_other_settings_is_refused(

@@ -91,7 +91,9 @@ class RankStatistics(CellArrays):
         """Predict codelengths with more labels, and which encoder would be best.
 
         The learning curves of all encoders are extrapolated together, since they share
-        rows and orders. See :func:`~sklearn_mdl.metrics.extrapolate`.
+        rows and orders. With several orders, the predictions are for a new ranking in
+        as many orders. With one order, they are for the same order, continued. See
+        :func:`~sklearn_mdl.metrics.extrapolate`.
 
         Parameters
         ----------

@@ -727,9 +727,14 @@ def _bad_inputs():
         "numbered encoder": ({"d": ({7: X}, y)}, None, TypeError, "write '7'"),
         "no labels": ({"d": (X,)}, {"e": None}, TypeError, r"pair .*'d' is tuple"),
         "features alone": ({"d": X}, {"e": None}, TypeError, "pair .*'d' is ndarray"),
-        "data without encoders": (plain, None, ValueError, "'d' holds data"),
+        "data without encoders": (
+            plain,
+            None,
+            ValueError,
+            "'d' needs encoders, got",
+        ),
         "features, encoders": (given, {"e": None}, ValueError, "'d' holds precomputed"),
-        "mixed": ({**given, "x": (X, y)}, None, ValueError, "'x' holds data"),
+        "mixed": ({**given, "x": (X, y)}, None, ValueError, "'x' needs encoders, got"),
         "too few rows": (
             {"d": ({"a": X[:9]}, y)},
             None,

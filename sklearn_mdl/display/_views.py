@@ -57,7 +57,7 @@ class ViewPosteriorDisplay(base.Display):
     def __init__(self, posterior: ArrayLike, names: Sequence[str]) -> None:
         parts = [str(name).partition("|") for name in names]
         if np.isnan(np.asarray(posterior, dtype=np.float64)).any():
-            cure = "pass more labels to compare_views, or pass view_posterior_[-1]"
+            cure = "fit the switcher on more labels, or pass view_posterior_[-1]"
             raise invalid("posterior", "without NaN (too few labels)", posterior, cure)
         (shares,) = base.vectors([str(name) for name in names], posterior=posterior)
         total = float(shares.sum())

@@ -14,7 +14,7 @@ from scipy.stats import chi2, f, rankdata, studentized_range
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult
 
-_COUNT = "for a table of 2 or more encoders, n_datasets, n_encoders = table.shape"
+_COUNT = "write n_datasets, n_encoders = table.shape, with at least 2 encoders"
 
 
 def nemenyi_critical_difference(

@@ -239,10 +239,11 @@ def test_one_order_has_differences_and_no_spread():
     found = scorer.paired_differences()
     assert np.isnan(found.std).all()
     assert (found.error > 0).all()
-    with pytest.raises(
-        ValueError, match="number of orders must be at least 2, got 1; "
-    ):
-        order_spread(np.ones((2, 2, 1)))
+    for table in (np.ones((2, 2, 1)), np.ones((2, 2))):
+        with pytest.raises(
+            ValueError, match="number of orders must be at least 2, got 1; "
+        ):
+            order_spread(table)
 
 
 # Named results

@@ -242,10 +242,11 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
         If there is only one order.
     """
     table = np.asarray(codelengths, dtype=np.float64)
-    if table.shape[-1] < 2:
-        required, cure = "at least 2", "call fit with n_orders=3"
-        raise invalid("The number of orders", required, table.shape[-1], cure)
-    return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
+    n_orders = table.shape[2] if table.ndim == 3 else 1
+    if n_orders < 2:
+        cure = "call fit with n_orders=3"
+        raise invalid("The number of orders", "at least 2", n_orders, cure)
+    return OrderSpread(paired_means(table), _deviations(table), n_orders)
 
 
 def _deviations(table: Floats) -> Floats:

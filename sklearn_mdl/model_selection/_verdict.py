@@ -300,7 +300,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     shares = map(shares_best, draws)
     parts = zip(ranking.first_cells_, samples, shares, strict=True)
     datasets = [_on_dataset(ranking, *part) for part in parts]
-    ranks = np.sum([rankdata(drawn, axis=1) for drawn in draws], axis=0)
+    ranks = np.sum([rankdata(draw, axis=1) for draw in draws], axis=0)
     # Correct for all pairs, since the best encoder is chosen on the same datasets. The
     # first pairs are those with the best encoder.
     pairs = list(combinations(order, 2))

@@ -123,6 +123,8 @@ def test_pairs_go_by_name(scorer, method):
         getattr(scorer, method)([("narrow", "big")])
     with pytest.raises(ValueError, match=r"pairs of names in .*, got 'narrow'; pass"):
         getattr(scorer, method)(("narrow", "wide"))
+    with pytest.raises(ValueError, match=r"pairs of names in .*, got \(\); pass"):
+        getattr(scorer, method)([])
 
 
 @pytest.mark.parametrize(

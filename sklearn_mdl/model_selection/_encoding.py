@@ -196,7 +196,9 @@ def _gather_one(
         text = f"needs encoders, got none; write {{{name!r}: (X, y)}} with encoders="
         text += '{"raw": None}'
         if given:
-            text = "holds precomputed features of encoders; write encoders=None"
+            text = (
+                "holds features already, but encoders were given; write encoders=None"
+            )
         raise ValueError(f"Dataset {name!r} {text}")
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
@@ -322,7 +324,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         )
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
         kind = "real numbers" if is_real else "classes"
-        cures = "pass one column, y[:, 0]", "pass y.astype(float), or use a classifier"
+        cures = "pass one column, y[:, 0]", "pass y.astype(float), or code classes"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
             f"{labels.dtype} in shape {labels.shape}; {cures[labels.ndim == 1]}"
@@ -345,8 +347,8 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         given = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
-            f"{name} gives {given} for {len(labels)} labels; pass a row for each label "
-            "in X.reshape(len(X), -1), or in X.toarray() if X is sparse"
+            f"{name} gives {given} for {len(labels)} labels; pass one row for each "
+            "label, in the form of X.reshape(len(X), -1), or X.toarray() if X is sparse"
         )
     try:
         assert_all_finite(X)

@@ -296,7 +296,7 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
     """Raise ValueError if there are rows to score and the fit had groups."""
     if n_rows and fitted._run.schedule.ends:
-        cure = "call heldout_codelengths(X_new, y_new, groups=...) for new rows"
+        cure = "call heldout_codelengths(X, y, groups=...), or fit for the same rows"
         raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
 
 

@@ -304,7 +304,7 @@ class RankStatistics(CellArrays):
         places = {name: i for i, name in enumerate(self.encoder_names_)}
         if pairs is None or len(places) < 2:  # a single encoder raises later
             return None
-        wrong = [pair for pair in pairs if len(pair) != 2 or not {*pair} <= {*places}]
+        wrong = [p for p in list(pairs) or [()] if len(p) != 2 or not {*p} <= {*places}]
         if wrong:
             required, pair = f"pairs of names in {list(places)}", tuple(places)[:2]
             raise invalid("pairs", required, wrong[0], f"pass pairs=[{pair}]")

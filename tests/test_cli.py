@@ -226,8 +226,9 @@ def test_rank_without_labels_is_refused(study, capsys):
 def test_rank_refuses_real_labels_beside_classes(study, capsys):
     np.save(study / "two" / "labels.npy", np.linspace(0, 1, N_SAMPLES))
     assert rank(study, "--readouts", "closed-form")[0] == 2
-    assert "those of dataset 'two' are real numbers; pass --targets" in complaint(
-        capsys, "rank"
+    assert (
+        "those of dataset 'two' are real numbers; rank one kind at a time"
+        in complaint(capsys, "rank")
     )
 
 

@@ -300,7 +300,7 @@ def test_of_many_encoders_those_are_named_that_are_ever_near_the_top():
 
 def test_a_legend_names_somebody():
     display = by_size([10], [[1, 2]], ["a", "b"])
-    with pytest.raises(ValueError, match="max_named must be an integer above 0, got 0"):
+    with pytest.raises(ValueError, match="max_named must be a positive integer, got 0"):
         display.plot(max_named=0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -304,7 +304,8 @@ class RankStatistics(CellArrays):
         places = {name: i for i, name in enumerate(self.encoder_names_)}
         if pairs is None or len(places) < 2:  # a single encoder raises later
             return None
-        wrong = [p for p in list(pairs) or [()] if len(p) != 2 or not {*p} <= {*places}]
+        given: list[Any] = list(pairs) or [()]
+        wrong = [pair for pair in given if len(pair) != 2 or not {*pair} <= {*places}]
         if wrong:
             required, pair = f"pairs of names in {list(places)}", tuple(places)[:2]
             raise invalid("pairs", required, wrong[0], f"pass pairs=[{pair}]")

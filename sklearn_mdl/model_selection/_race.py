@@ -121,9 +121,10 @@ class EncoderRace(BaseEstimator):
         encoder is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and needs about twice
-        as many labels to stop. "asymptotic" uses a normal approximation, and only from
-        30 compared labels on, of which ten must be outside the most common class. Once
-        the race stops, `certified_` shows if "exact" would also stop it.
+        as many labels to stop. "asymptotic" uses a normal approximation. It decides
+        nothing before 30 labels are compared and, for classes, ten of these are outside
+        the most common class. Once the race stops, `certified_` shows if "exact" would
+        also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None

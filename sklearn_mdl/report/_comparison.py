@@ -243,6 +243,8 @@ class Comparison:
             If the file exists and is not a page that sklearn_mdl wrote.
         OSError
             If the folder is missing, or the file cannot be written.
+        ImportError
+            If Jinja2, from the extra ``report``, is not installed.
         """
         from sklearn_mdl.report._page import is_page, page_of
 

@@ -206,8 +206,8 @@ def _gather_one(
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:
-        cure = f"pass {{{name!r}: (X, y, groups)}} with one group per row"
-        raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
+        required = f"of shape {labels.shape}"
+        raise invalid(title, required, groups.shape, "pass one group for each row")
     if isinstance(data, Mapping):
         check_names(data)
         given_features = {

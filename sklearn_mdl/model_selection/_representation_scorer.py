@@ -247,7 +247,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ------
         ValueError
             If an encoder requires labels or is missing for a dataset, if features and
-            labels have different lengths, or if labels are not valid classes. Also if
+            labels have different lengths, or if labels are invalid. Also if
             `n_permutations` is given for a list without kernel readouts, or if
             `time_budget` does not suffice for a cell of every encoder on at least one
             dataset. Also if a cell or an encoder failed and ``missing`` is "raise". All
@@ -331,7 +331,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         """
         self._validate_params()
         name = type(transformer).__name__
-        refuse_labelled(transformer, name)
+        refuse_labelled(transformer, "the transformer")
         features = np.asarray(transformer.transform(X))
         labels = np.asarray(as_labels(y))
         is_real = checked_targets(labels, "y", self._targets)

@@ -115,6 +115,13 @@ class RankStatistics(CellArrays):
         curves, units = [], []
         for encoders in self._groups():
             curves.append(np.array([[c.codelengths for c in row] for row in encoders]))
+            cell, least = encoders[0][0], curves[-1].min()
+            if cell.n_samples < 40 or least < 0:
+                raise ValueError(
+                    "extrapolate needs 40 labels or more, and no negative losses, but "
+                    f"{cell.dataset!r} has {cell.n_samples} labels and losses from "
+                    f"{least:.3g}; read best({cell.dataset!r}).more_labels instead"
+                )
             rows = np.arange(curves[-1].shape[-1])
             units.append([c.starts.searchsorted(rows, "right") for c in encoders[0]])
         best = self.codelengths_.argmin(1)

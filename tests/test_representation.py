@@ -727,9 +727,24 @@ def _bad_inputs():
         "numbered encoder": ({"d": ({7: X}, y)}, None, TypeError, "write '7'"),
         "no labels": ({"d": (X,)}, {"e": None}, TypeError, r"pair .*'d' is tuple"),
         "features alone": ({"d": X}, {"e": None}, TypeError, "pair .*'d' is ndarray"),
-        "data without encoders": (plain, None, ValueError, "Dataset 'd' needs encoders, got none; write "),
-        "features, encoders": (given, {"e": None}, ValueError, "'d' holds precomputed"),
-        "mixed": ({**given, "x": (X, y)}, None, ValueError, "'x' holds data"),
+        "data without encoders": (
+            plain,
+            None,
+            ValueError,
+            "'d' needs encoders, got none",
+        ),
+        "features, encoders": (
+            given,
+            {"e": None},
+            ValueError,
+            "'d' holds features already",
+        ),
+        "mixed": (
+            {**given, "x": (X, y)},
+            None,
+            ValueError,
+            "'x' needs encoders, got none",
+        ),
         "too few rows": (
             {"d": ({"a": X[:9]}, y)},
             None,

@@ -111,7 +111,8 @@ def codelength_scorer(
             raise ValueError(
                 f"X and y must be the rows and labels of the fit, but {difference}; "
                 "pass the X and y of fit (in a search, cv=PrequentialSplit())"
-                f"{', and set the random_state of all steps' * bool(fitted.steps)}"
+                f"{', and set the random_state of all steps' * bool(fitted.steps)}, or "
+                "score new rows with heldout_codelength_scorer"
             )
         total += float(fitted.switcher.codelengths_.mean())
     return -total

@@ -240,7 +240,8 @@ class TaskSequence(BaseEstimator):
         n_classes = len(np.unique(labels))
         if n_classes < 2:
             raise ValueError(
-                f"Task {name!r} must have two or more classes, got 1; add other classes"
+                f"Task {name!r} must have two or more classes, got {n_classes}; add "
+                "rows of another class"
             )
         return rows, labels
 

@@ -196,9 +196,7 @@ def _gather_one(
         text = f"needs encoders, got none; write {{{name!r}: (X, y)}} with encoders="
         text += '{"raw": None}'
         if given:
-            text = (
-                "holds features already, but encoders were given; write encoders=None"
-            )
+            text = "holds features already, but got encoders too; write encoders=None"
         raise ValueError(f"Dataset {name!r} {text}")
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
@@ -324,10 +322,12 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         )
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
         kind = "real numbers" if is_real else "classes"
-        cures = "pass one column, y[:, 0]", "pass y.astype(float), or code classes"
+        cure = "pass one column, y[:, 0]"
+        if labels.ndim == 1:
+            cure = "pass y.astype(float), or treat the labels as classes"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
-            f"{labels.dtype} in shape {labels.shape}; {cures[labels.ndim == 1]}"
+            f"{labels.dtype} in shape {labels.shape}; {cure}"
         )
     if not finite.all():
         row = int(np.argmin(finite))
@@ -348,7 +348,7 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
             f"{name} gives {given} for {len(labels)} labels; pass one row for each "
-            "label, in the form of X.reshape(len(X), -1), or X.toarray() if X is sparse"
+            "label: X.reshape(len(X), -1), or X.toarray() if X is sparse"
         )
     try:
         assert_all_finite(X)

@@ -575,6 +575,9 @@ def test_messages_on_a_single_dataset_name_no_empty_text(data):
         with pytest.raises((TypeError, ValueError)) as caught:
             compare_protocols(encoders, X, labels, protocols=["knn"])
         assert "''" not in str(caught.value)
+    comparison = compare_protocols({"raw": X}, X, y, protocols=["rankme"])
+    with pytest.raises(ValueError, match=r"one of \[None\], got 'x'; pass None"):
+        comparison.frame("x")
 
 
 def test_a_frame_without_pandas_says_how_to_get_it(full, monkeypatch):

@@ -124,6 +124,8 @@ def test_pairs_go_by_name(scorer, method):
         getattr(scorer, method)([("narrow", "big")])
     with pytest.raises(ValueError, match=r"pairs of names in .*, got 'narrow'; pass"):
         getattr(scorer, method)(("narrow", "wide"))
+    with pytest.raises(ValueError, match=r"pairs of names in .*, got \(\); pass"):
+        getattr(scorer, method)([])
 
 
 @pytest.mark.parametrize(
@@ -244,6 +246,12 @@ def test_one_order_has_differences_and_no_spread():
             ValueError, match="number of orders must be at least 2, got 1; "
         ):
             order_spread(table)
+
+
+def test_an_extrapolation_names_the_dataset_that_it_cannot_take(scorer):
+    cells = [replace(cell, n_samples=39) for cell in scorer.cells_]
+    with pytest.raises(ValueError, match=r"but 'd 0' has 39 labels .*best\('d 0'\)"):
+        Ranking(cells).extrapolate(1000)
 
 
 # Named results
@@ -632,7 +640,7 @@ def test_the_page_says_what_failed(monkeypatch, tmp_path):
     write_results(scorer, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     text = "".join(page.text)
-    assert "because cells failed: d 1." in text
+    assert "because cells or encoders failed: d 1." in text
     assert "<em>no</em> luck" in text
 
 

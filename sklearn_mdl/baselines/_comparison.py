@@ -199,7 +199,8 @@ class ProtocolComparison:
         if name is None and len(names) == 1:
             return 0
         if name not in names:
-            raise invalid("dataset", f"one of {names}", name, f"pass {names[0]!r}")
+            known = [name or None for name in names]  # a single one may have no name
+            raise invalid("dataset", f"one of {known}", name, f"pass {known[0]!r}")
         return names.index(name)
 
     def _value_columns(self, d: int) -> Iterator[Column]:

@@ -152,10 +152,8 @@ class VariationalCode(LabelledEstimator):
         self._learn(net, x, y, np.random.default_rng(seed))
         labels, error = _expected_loss(net, x, y, self.n_draws)
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
-            raise ValueError(
-                "The weights must converge, but diverged; pass lr=0.003 and "
-                "scaling='standard'"
-            )
+            cure = "pass lr=0.003 and scaling='standard'"
+            raise ValueError(f"The weights must converge, but diverged; {cure}")
         weights = net.cost()
         self.uniform_codelength_ = data.uniform
         self.weights_codelength_, self.labels_codelength_ = weights, labels

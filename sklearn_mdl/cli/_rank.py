@@ -65,8 +65,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_flag(parser, "--dry-run", help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
     _options.add_flag(parser, "--accuracy", help)
-    few = "for classes, linear up to 500 labels and closed-form up to 2,048"
-    others = "otherwise, and with --device or --precision, default"
+    few = "linear up to 500 labels that are classes, else closed-form up to 2,048"
+    others = "default for more labels, and with --device or --precision"
     _options.add_readouts(parser, f"{few}; {others}")
     _options.add_targets(parser)
     _options.add_permutations(parser)

@@ -255,8 +255,7 @@ class Cell:
 
     def record(self) -> dict[str, object]:
         """Return the results from :meth:`kept` and derived measures, for JSON."""
-        saved = ("savings_per_example", "savings_over_labels")
-        derived = ("uniform", "per_example", *saved)
+        derived = "uniform", "per_example", "savings_per_example", "savings_over_labels"
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
 
 

@@ -198,7 +198,7 @@ def _gather_one(
         text = f"needs encoders, got none; write {{{name!r}: (X, y)}} with encoders="
         text += '{"raw": None}'
         if given:
-            text = "holds precomputed features of encoders; write encoders=None"
+            text = "holds features already, but got encoders too; write encoders=None"
         raise ValueError(f"Dataset {name!r} {text}")
     by_name = data if isinstance(data, Mapping) else {name: data}
     for rows in (*by_name.values(), *parts[2:]):
@@ -209,8 +209,8 @@ def _gather_one(
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:
-        cure = f"pass {{{name!r}: (X, y, groups)}} with one group per row"
-        raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
+        required = f"of shape {labels.shape}"
+        raise invalid(title, required, groups.shape, "pass one group for each row")
     if isinstance(data, Mapping):
         check_names(data)
         features = {e: _given((name, e), X, labels, missing) for e, X in data.items()}
@@ -325,10 +325,12 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         )
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
         kind = "real numbers" if is_real else "classes"
-        cures = "pass one column, y[:, 0]", "pass y.astype(float), or use a classifier"
+        cure = "pass one column, y[:, 0]"
+        if labels.ndim == 1:
+            cure = "pass y.astype(float), or treat the labels as classes"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
-            f"{labels.dtype} in shape {labels.shape}; {cures[labels.ndim == 1]}"
+            f"{labels.dtype} in shape {labels.shape}; {cure}"
         )
     if not finite.all():
         row = int(np.argmin(finite))
@@ -348,8 +350,8 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         given = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
-            f"{name} gives {given} for {len(labels)} labels; pass a row for each label "
-            "in X.reshape(len(X), -1), or in X.toarray() if X is sparse"
+            f"{name} gives {given} for {len(labels)} labels; pass one row for each "
+            "label: X.reshape(len(X), -1), or X.toarray() if X is sparse"
         )
     if fault := non_finite(X):
         raise ValueError(

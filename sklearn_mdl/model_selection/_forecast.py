@@ -111,7 +111,8 @@ class Forecast:
         table = Table([*head, "time", "memory"], list(map(_texts, self.rows)), n_left=2)
         return (
             f"{table.to_text()}\n"
-            f"{self.n_missing} cells to run, {self.n_jobs} in parallel: about "
+            f"{self.n_missing} cell{'s' * (self.n_missing != 1)} to run, "
+            f"{self.n_jobs} in parallel: about "
             f"{duration_text(self.seconds)} and {size_text(self.bytes)} (estimated "
             f"from {WARM + TIMED} minibatches of each kind of cell)"
         )

@@ -105,15 +105,16 @@ class EncoderRace(BaseEstimator):
     Parameters
     ----------
     encoders : mapping of str to transformer, or sequence of str
-        Transformers, fitted without the labels of the race. Pass a list of names
-        instead if you pass features to `update`. None or "passthrough" keeps X.
+        Transformers, fitted without the labels of the race. None or "passthrough" in
+        place of a transformer keeps X. If you pass features to `update`, a list of
+        names is enough.
     n_classes : int, default=None
         Number of classes that can occur, fixed before the first label. You need not
         know their names. None if `switcher` is a regressor.
     alpha : float, default=0.05
-        Largest probability of an error. It is an error to eliminate the best encoder.
-        With `within`, it is also an error to stop while the leader is behind another
-        encoder by more than `within`.
+        Largest probability of an error. It is an error to eliminate the encoder that
+        predicts best. With `within`, it is also an error to stop while the leader is
+        behind another encoder by more than `within`.
     within : float, default=None
         Negligible difference in nats per label. The race also stops once no encoder can
         be ahead of the leader by more than this. If None, the race only stops when one
@@ -275,7 +276,8 @@ class EncoderRace(BaseEstimator):
             If features of an encoder are missing or not finite, or if the numbers of
             rows and labels differ. Also if the number, names or order of columns differ
             from earlier calls, if there are more than `n_classes` classes, or if
-            another race has written to the folder. No label is added then.
+            another race has written to the folder. If an error is raised, no label of
+            this call is added.
         """
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)

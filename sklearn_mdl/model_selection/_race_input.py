@@ -83,6 +83,7 @@ def checked_labels(
     if len(classes) > n_classes:
         required, given = f"of at most {n_classes} classes in total", classes.tolist()
         cure = f"correct {given[-1]!r}, or start a new race with n_classes={len(given)}"
+        cure += f" (--classes {len(given)})"
         raise invalid("Labels", required, given, cure)
     return (labels[:, None] == classes).argmax(1), classes
 

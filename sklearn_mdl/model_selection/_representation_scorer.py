@@ -107,8 +107,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Seconds after which no cell is started, not counting the time of the encoders.
         If None, time is unlimited. Each round scores one order of every encoder on
         every dataset. If the mean codelength of an encoder on a dataset is more than
-        1.1 times the shortest, the encoder is only scored on this dataset in rounds 1,
-        2, 4, 8, .... The clock decides when to stop, but not which cells are next.
+        1.1 times the shortest, the encoder is skipped on this dataset, except in rounds
+        1, 2, 4, 8, .... The clock decides when to stop, but not which cells are next.
         Datasets on which some encoder was not scored in time are left out.
     alpha : float, default=0.1
         Significance level of tests. Intervals have level ``1 - alpha``.
@@ -337,7 +337,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         """
         self._validate_params()
         name = type(transformer).__name__
-        refuse_labelled(transformer, name)
+        refuse_labelled(transformer, "the transformer")
         features = np.asarray(transformer.transform(X))
         labels = np.asarray(as_labels(y))
         is_real = checked_targets(labels, "y", self._targets)

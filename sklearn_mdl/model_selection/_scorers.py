@@ -111,7 +111,8 @@ def codelength_scorer(
             raise ValueError(
                 f"X and y must be the rows and labels of the fit, but {difference}; "
                 "pass the X and y of fit (in a search, cv=PrequentialSplit())"
-                f"{', and set the random_state of all steps' * bool(fitted.steps)}"
+                f"{', and set the random_state of all steps' * bool(fitted.steps)}, or "
+                "score new rows with heldout_codelength_scorer"
             )
         total += float(fitted.switcher.codelengths_.mean())
     return -total
@@ -296,7 +297,7 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
     """Raise ValueError if there are rows to score and the fit had groups."""
     if n_rows and fitted._run.schedule.ends:
-        cure = "call heldout_codelengths(X_new, y_new, groups=...) for new rows"
+        cure = "call heldout_codelengths(X, y, groups=...), or fit for the same rows"
         raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
 
 

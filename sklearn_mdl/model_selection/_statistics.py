@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -121,6 +121,13 @@ class RankStatistics(CellArrays):
         curves, units = [], []
         for encoders in self._groups():
             curves.append(np.array([[c.codelengths for c in row] for row in encoders]))
+            cell, least = encoders[0][0], curves[-1].min()
+            if cell.n_samples < 40 or least < 0:
+                raise ValueError(
+                    "extrapolate needs 40 labels or more, and no negative losses, but "
+                    f"{cell.dataset!r} has {cell.n_samples} labels and losses from "
+                    f"{least:.3g}; read best({cell.dataset!r}).more_labels instead"
+                )
             rows = np.arange(curves[-1].shape[-1])
             units.append([c.starts.searchsorted(rows, "right") for c in encoders[0]])
         best = self.codelengths_.argmin(1)
@@ -310,7 +317,8 @@ class RankStatistics(CellArrays):
         places = {name: i for i, name in enumerate(self.encoder_names_)}
         if pairs is None or len(places) < 2:  # a single encoder raises later
             return None
-        wrong = [pair for pair in pairs if len(pair) != 2 or not {*pair} <= {*places}]
+        given: list[Any] = list(pairs) or [()]
+        wrong = [pair for pair in given if len(pair) != 2 or not {*pair} <= {*places}]
         if wrong:
             required, pair = f"pairs of names in {list(places)}", tuple(places)[:2]
             raise invalid("pairs", required, wrong[0], f"pass pairs=[{pair}]")

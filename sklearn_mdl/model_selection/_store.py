@@ -157,7 +157,7 @@ class CellStore:
         if not folder.is_dir() and any(map(_is_other, (folder, *folder.parents))):
             raise NotADirectoryError(
                 f"Cells must be kept in a directory, but {folder} cannot be one, since "
-                "a file is there; pass another results=FOLDER"
+                "a file is in the way; pass another results=FOLDER"
             )
         self.folder = folder
         self._shared = {

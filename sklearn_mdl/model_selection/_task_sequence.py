@@ -215,11 +215,9 @@ class TaskSequence(BaseEstimator):
         if self.heads == "shared":
             if len({y.dtype.kind in "OUS" for y in labels}) > 1:
                 required = "text in all tasks or in none"
-                kinds, cure = (
-                    [str(y.dtype) for y in labels],
-                    "pass y.astype(str) in all",
-                )
-                raise invalid("Labels", required, kinds, f'{cure}, or heads="separate"')
+                kinds = [str(y.dtype) for y in labels]
+                cure = 'pass y.astype(str) in all tasks, or heads="separate"'
+                raise invalid("Labels", required, kinds, cure)
             shared = np.unique(np.concatenate(labels))
         encoded, first = [], 0
         for X, y in pairs.values():
@@ -240,7 +238,8 @@ class TaskSequence(BaseEstimator):
         n_classes = len(np.unique(labels))
         if n_classes < 2:
             raise ValueError(
-                f"Task {name!r} must have two or more classes, got 1; add other classes"
+                f"Task {name!r} must have two or more classes, got {n_classes}; add "
+                "rows of another class"
             )
         return rows, labels
 

@@ -14,7 +14,6 @@ from sklearn.utils._param_validation import (
     StrOptions as StrOptions,
     validate_params as _validate_params,
 )
-from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import _num_samples
 
 try:
@@ -29,7 +28,6 @@ except ImportError:  # before scikit-learn 1.9
         """Empty mixin, since this version of scikit-learn has no callbacks."""
 
 
-check_partial_fit_first_call = _check_partial_fit_first_call
 num_samples = _num_samples
 Constraints = dict[str, list[Any]]  # constraints of parameters, for scikit-learn
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -214,6 +214,9 @@ def _check_protocol(name: object, estimator: object) -> None:
         raise TypeError(
             f"{name!r} needs an estimator, got {estimator!r}; pass an instance"
         )
+    if name in ("logme", "rankme") and estimator is not None:
+        cure = "pass None, or the estimator under another name"
+        raise invalid(f"protocols[{name!r}]", "None", estimator, cure)
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
         raise TypeError(

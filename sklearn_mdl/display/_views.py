@@ -57,7 +57,7 @@ class ViewPosteriorDisplay(base.Display):
     def __init__(self, posterior: ArrayLike, names: Sequence[str]) -> None:
         parts = [str(name).partition("|") for name in names]
         if np.isnan(np.asarray(posterior, dtype=np.float64)).any():
-            cure = "pass more labels to compare_views, or pass view_posterior_[-1]"
+            cure = "fit the switcher on more labels, or pass view_posterior_[-1]"
             raise invalid("posterior", "without NaN (too few labels)", posterior, cure)
         (shares,) = base.vectors([str(name) for name in names], posterior=posterior)
         total = float(shares.sum())
@@ -90,7 +90,7 @@ class ViewPosteriorDisplay(base.Display):
         ValueError
             If probabilities are NaN, because there are too few labels.
         """
-        base.check_fitted(comparison, "probabilities", "pass compare_views(...)")
+        base.check_fitted(comparison, "probabilities", "pass compare_views(switcher)")
         return cls(comparison.probabilities, comparison.names).plot(**plot_options)
 
     @classmethod

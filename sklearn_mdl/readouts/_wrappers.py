@@ -65,7 +65,7 @@ class WrappedReadout(BaseReadout):
 
     @property
     def notes_(self) -> list[str]:
-        """Distinct exceptions and warnings of the estimator."""
+        """The first 20 distinct exceptions and warnings of the estimator."""
         check_is_fitted(self)
         return self._run.threads.notes.get(0, [])
 
@@ -129,8 +129,8 @@ class IncrementalReadout(WrappedReadout):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     notes_ : list of str
-        Distinct exceptions and warnings of the estimator, each with its count and the
-        number of rows learned before its first occurrence.
+        The first 20 distinct exceptions and warnings of the estimator, each with its
+        count and the number of rows learned before its first occurrence.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
@@ -210,8 +210,8 @@ class RefitReadout(WrappedReadout):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     notes_ : list of str
-        Distinct exceptions and warnings of the estimator, each with its count and the
-        number of rows learned before its first occurrence.
+        The first 20 distinct exceptions and warnings of the estimator, each with its
+        count and the number of rows learned before its first occurrence.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
@@ -277,5 +277,5 @@ def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> Non
         if report.failure is not None:
             warn_caller(
                 f"The last fit of readout {names[column]!r} "
-                f"{report.failure}; debug estimator.fit(X, y), or drop this readout"
+                f"{report.failure}; debug its estimator, or drop this readout"
             )

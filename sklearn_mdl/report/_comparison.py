@@ -21,12 +21,7 @@ from sklearn_mdl.display import (
     check_choice,
     plot_extra,
 )
-from sklearn_mdl.model_selection import (
-    Ranking,
-    RepresentationScorer,
-    Verdict,
-    rounded,
-)
+from sklearn_mdl.model_selection import Ranking, RepresentationScorer, Verdict, rounded
 from sklearn_mdl.ranking import average_ranks
 from sklearn_mdl.report._curves import Curve, curve_of, labels_to_reach, level_of
 

@@ -281,7 +281,7 @@ def _pad(rows: list[Any]) -> Inputs:
     for row in rows:
         ids = np.asarray(row)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            cure = "for text, pass a tokenizer" if isinstance(row, str) else "omit it"
+            cure = "omit empty rows, and pass a tokenizer for text"
             name, required = "Rows of X without a tokenizer", "lists of token ids"
             raise invalid(name, required, row, cure)
         tokens.append(torch.from_numpy(ids.astype(np.int64)))

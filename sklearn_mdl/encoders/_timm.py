@@ -312,10 +312,10 @@ class TimmEncoder(ImageEncoder):
             torch.default_generator.manual_seed(self.seed_)
             model = self._model(timm)
         config = data_config(timm, model, self.data_options or {})
-        channels = cast(Sequence[int], config["input_size"])[0]
+        channels, *size = cast(Sequence[int], config["input_size"])
         if channels not in (1, 3):
             name, required = f"Channels of model {self.model_name!r}", "1 or 3"
-            cure = "pass data_options={'input_size': (3, 224, 224)}, or another model"
+            cure = f"pass data_options={{'input_size': {(3, *size)}}}, or another model"
             raise invalid(name, required, channels, cure)
         self.data_config_ = config
         layout = Layout(

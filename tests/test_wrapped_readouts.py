@@ -991,10 +991,23 @@ def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice
 @for_each(
     "expert, said",
     [
-        (RefitReadout(SVC()), "predict_proba, got SVC.*CalibratedClassifierCV"),
-        (IncrementalReadout(LogisticRegression()), "partial_fit .*RefitReadout"),
-        (IncrementalReadout(SGDClassifier()), "predict_proba, got SGDClassifier"),
-        (RefitReadout(LogisticRegression), "got <class"),
+        (
+            RefitReadout(SVC()),
+            "^RefitReadout needs a classifier with fit and predict_proba, got "
+            r"SVC\(\); use RefitReadout\(CalibratedClassifierCV\(SVC\(\), ensemble=False\)\)$",
+        ),
+        (
+            IncrementalReadout(LogisticRegression()),
+            "^IncrementalReadout needs a classifier with partial_fit and "
+            r"predict_proba, got LogisticRegression\(\); use RefitReadout\(LogisticRegression\(\)\)$",
+        ),
+        (
+            IncrementalReadout(SGDClassifier()),
+            r"; use RefitReadout\(CalibratedClassifierCV\(SGDClassifier\(\), "
+            r"ensemble=False\)\)$",
+        ),
+        (RefitReadout(LogisticRegression), "; pass an instance of a classifier$"),
+        (RefitReadout(StandardScaler()), "; pass an instance of a classifier$"),
         (RefitReadout(LogisticRegression(C=-1)), "'C' parameter"),
         (RefitReadout(LogisticRegression(), schedule=0.5), "'schedule'"),
         (RefitReadout(LogisticRegression(), schedule="weekly"), "'schedule'"),

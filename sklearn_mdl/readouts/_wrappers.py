@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import ClassVar, Self
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,7 +38,6 @@ class WrappedReadout(BaseReadout):
     random_state: RandomState = None
 
     needed: ClassVar[tuple[str, ...]]
-    advice: ClassVar[str]
     learner: ClassVar[type[WrappedLearner]]
 
     def _validate_params(self) -> None:
@@ -46,10 +45,13 @@ class WrappedReadout(BaseReadout):
         name, estimator = type(self).__name__, self.estimator
         missing = [m for m in self.needed if not hasattr(estimator, m)]
         if isinstance(estimator, type) or missing:
-            raise TypeError(
-                f"{name} needs a classifier with {' and '.join(self.needed)}, got "
-                f"{estimator!r}; {self.advice}"
-            )
+            cure = "pass an instance of a classifier"
+            if isinstance(estimator, BaseEstimator) and is_classifier(estimator):
+                calibrated = f"CalibratedClassifierCV({estimator!r}, ensemble=False)"
+                inner = estimator if missing == ["partial_fit"] else calibrated
+                cure = f"use RefitReadout({inner})"
+            required = f"{name} needs a classifier with {' and '.join(self.needed)}"
+            raise TypeError(f"{required}, got {estimator!r}; {cure}")
         if hasattr(estimator, "_parameter_constraints"):
             estimator._validate_params()
 
@@ -152,7 +154,6 @@ class IncrementalReadout(WrappedReadout):
     n_replay_streams: int | Sequence[int] = 0
 
     needed = ("partial_fit", "predict_proba")
-    advice = "pass for example GaussianNB(), or use RefitReadout(LogisticRegression())"
     learner = IncrementalLearner
 
 
@@ -239,7 +240,6 @@ class RefitReadout(WrappedReadout):
     schedule: str | float = "doubling"
 
     needed = ("fit", "predict_proba")
-    advice = "pass for example CalibratedClassifierCV(SVC(), ensemble=False)"
     learner = RefittedLearner
     takes_raw_rows = True  # uses the scaling of the last fit
 

@@ -211,12 +211,14 @@ def test_outputs_that_are_no_states_of_tokens_are_named():
     encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
     with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
         encoder.fit([[1, 2, 3]])
-    with pytest.raises(ValueError, match=r"got 'Tensor'; pass another model$"):
+    with pytest.raises(ValueError, match=r"got 'Tensor'; wrap it$"):
         HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
     named = Silent()
-    named.embed = nn.Embedding(9, 4)
-    with pytest.raises(ValueError, match=r"; pass for example layers=\['embed'\]$"):
+    named.blocks = nn.ModuleList([nn.Embedding(9, 4)])
+    named.forward = lambda input_ids, attention_mask, **_: named.blocks[0](input_ids)
+    with pytest.raises(ValueError, match=r"; pass for example layers=\['blocks.0'\]$"):
         HiddenStatesEncoder(named).fit([[1, 2, 3]])
+    HiddenStatesEncoder(named, layers=["blocks.0"]).fit([[1, 2, 3]])
 
 
 @pytest.mark.parametrize(("layers", "distinct"), [([0, -3], [0]), ([1, 1], [1])])

@@ -994,12 +994,14 @@ def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice
         (
             RefitReadout(SVC()),
             "^RefitReadout needs a classifier with fit and predict_proba, got "
-            r"SVC\(\); use RefitReadout\(CalibratedClassifierCV\(SVC\(\), ensemble=False\)\)$",
+            r"SVC\(\); use RefitReadout\(CalibratedClassifierCV\(SVC\(\), "
+            r"ensemble=False\)\)$",
         ),
         (
             IncrementalReadout(LogisticRegression()),
             "^IncrementalReadout needs a classifier with partial_fit and "
-            r"predict_proba, got LogisticRegression\(\); use RefitReadout\(LogisticRegression\(\)\)$",
+            r"predict_proba, got LogisticRegression\(\); use "
+            r"RefitReadout\(LogisticRegression\(\)\)$",
         ),
         (
             IncrementalReadout(SGDClassifier()),

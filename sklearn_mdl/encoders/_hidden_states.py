@@ -260,8 +260,10 @@ class HiddenStatesEncoder(ViewEncoder):
         states = getattr(output, "hidden_states", None)
         if states is None:
             required, given = "an object with `hidden_states`", type(output).__name__
-            inner = [name for name, _ in self.module.named_modules() if name][:3]
-            cure = f"pass for example layers={inner}" if inner else "pass another model"
+            inner = [
+                n for n, m in self.module.named_modules() if n and not [*m.children()]
+            ]
+            cure = f"pass for example layers={inner[:1]}" if inner else "wrap it"
             raise invalid("The output of the module", required, given, cure)
         n = len(states)
         numbers = range(n) if self.layers is None else self.layers
@@ -281,9 +283,11 @@ def _pad(rows: list[Any]) -> Inputs:
     for row in rows:
         ids = np.asarray(row)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            cure = "omit empty rows, and pass a tokenizer for text"
-            name, required = "Rows of X without a tokenizer", "lists of token ids"
-            raise invalid(name, required, row, cure)
+            required, cure = (
+                "lists of token ids",
+                "omit empty rows, or pass a tokenizer",
+            )
+            raise invalid("Rows of X without a tokenizer", required, row, cure)
         tokens.append(torch.from_numpy(ids.astype(np.int64)))
     pad = partial(pad_sequence, batch_first=True)
     return {"input_ids": pad(tokens), MASK: pad([torch.ones_like(t) for t in tokens])}

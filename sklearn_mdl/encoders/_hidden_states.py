@@ -260,9 +260,8 @@ class HiddenStatesEncoder(ViewEncoder):
         states = getattr(output, "hidden_states", None)
         if states is None:
             required, given = "an object with `hidden_states`", type(output).__name__
-            inner = [
-                n for n, m in self.module.named_modules() if n and not [*m.children()]
-            ]
+            modules = self.module.named_modules()
+            inner = [n for n, m in modules if n and not [*m.children()]]
             cure = f"pass for example layers={inner[:1]}" if inner else "wrap it"
             raise invalid("The output of the module", required, given, cure)
         n = len(states)
@@ -283,10 +282,7 @@ def _pad(rows: list[Any]) -> Inputs:
     for row in rows:
         ids = np.asarray(row)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            required, cure = (
-                "lists of token ids",
-                "omit empty rows, or pass a tokenizer",
-            )
+            required, cure = "lists of token ids", "omit this row or pass a tokenizer"
             raise invalid("Rows of X without a tokenizer", required, row, cure)
         tokens.append(torch.from_numpy(ids.astype(np.int64)))
     pad = partial(pad_sequence, batch_first=True)

@@ -117,7 +117,7 @@ def test_statistics_are_those_of_the_mean_codelengths(scorer):
 def test_pairs_go_by_name(scorer, method):
     found = getattr(scorer, method)([("narrow", "wide")])
     assert found.pairs.tolist() == [[2, 0]]
-    for pairs in ([("narrow", "big")], ["narrow", "wide"]):
+    for pairs in ([("narrow", "big")], ["narrow", "wide"], [("wide",)], [0, 1], []):
         said = f"pairs must be pairs of names in {scorer.encoder_names_}, got {pairs}; "
         said += f"pass pairs=[{tuple(scorer.encoder_names_[:2])}]"
         with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):

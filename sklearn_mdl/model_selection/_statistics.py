@@ -305,8 +305,8 @@ class RankStatistics(CellArrays):
         if pairs is None:
             return None
         places = {name: i for i, name in enumerate(self.encoder_names_)}
-        wrong = [p for p in pairs if isinstance(p, str) or not {*p} <= places.keys()]
-        if wrong or len(places) < 2:
+        wrong = [p for p in pairs if np.shape(p) != (2,) or not {*p} <= places.keys()]
+        if wrong or len(pairs) < 1 or len(places) < 2:
             required, pair = f"pairs of names in {list(places)}", tuple(places)[:2]
             cure = f"pass pairs=[{pair}]" if pair[1:] else "rank at least two encoders"
             raise invalid("pairs", required, wrong or pairs, cure)

@@ -95,7 +95,7 @@ class ViewPosteriorDisplay(base.Display):
 
     @classmethod
     def from_estimator(cls, estimator: base.Switcher, **plot_options: Any) -> Self:
-        """Draw the posterior over views at the end of the stream.
+        """Draw the posterior over views before the last label.
 
         Parameters
         ----------

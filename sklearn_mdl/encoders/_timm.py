@@ -212,7 +212,7 @@ def _mismatch(path: Path, reason: str) -> ValueError:
 class TimmEncoder(ImageEncoder):
     """Features of images from a frozen timm network.
 
-    Images are preprocessed as timm does to evaluate the model. The network runs in
+    Images are preprocessed as in timm's evaluation of the model. The network runs in
     evaluation mode without its classifier.
 
     Parameters

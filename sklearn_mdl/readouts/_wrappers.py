@@ -93,7 +93,7 @@ class IncrementalReadout(WrappedReadout):
     estimate. If ``partial_fit`` raises, the readout predicts with that estimate until a
     call succeeds (see ``notes_``).
 
-    The scaling is refreshed after 2, 4, 8, ... minibatches. A new copy of the
+    The scaling is refreshed whenever the number of rows has doubled. A new copy of the
     classifier then learns all minibatches and replays again, so that all rows have the
     same scaling. Learning thus takes up to three times as long as with
     ``scaling=None``.

@@ -733,7 +733,7 @@ def test_priors_are_parsed(text, params):
     ("text", "words"),
     [
         ("sometimes", "must be one of .*'bayes'.* got 'sometimes'"),
-        ("", "got ''; pass for example 'learned-share'"),
+        ("", r"got ''; pass for example 'learned-share'.$"),
         ("fixed-share:", r"fixed-share:PARAM=VALUE,\.\.\. .* got ''"),
         ("fixed-share:11", "'alpha', 'm', .*got '11'"),
         ("fixed-share:n=11", "got 'n=11'; write fixed-share"),

@@ -526,6 +526,12 @@ def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
         ({"protocols": []}, ValueError, "at least one"),
         ({"protocols": ["accuracy"]}, ValueError, "protocols must be among"),
         ({"protocols": {"mdl": 3}}, TypeError, "needs an estimator, got 3"),
+        (
+            {"protocols": {"logme": GaussianNB()}},
+            ValueError,
+            r"^protocols\['logme'\] must be None, got GaussianNB\(\); pass None, or "
+            "the estimator under another name$",
+        ),
         ({"references": "random"}, ValueError, "'references' parameter of"),
         ({"references": ["oracle"]}, ValueError, "references must be one of"),
         ({"references": None}, ValueError, "'references' parameter of"),

@@ -4,6 +4,7 @@ A set is complete or absent, computed once, and has the same bits after a kill.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -208,7 +209,9 @@ def test_a_damaged_set_is_never_taken_for_a_whole_one(tmp_path, monkeypatch):
     content[-3] ^= 1
     path.write_bytes(content)
     seen = counted(monkeypatch)
-    with pytest.warns(UserWarning, match="recomputed, because .* checksum differs"):
+    said = "^Recomputing features, because the cached file "
+    said += re.escape(f"{path} is damaged (its checksum differs)")
+    with pytest.warns(UserWarning, match=f"{said}$"):
         np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
     assert sum(seen) == 23
     np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)

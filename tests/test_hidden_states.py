@@ -1,5 +1,6 @@
 """Hidden states collected while a model runs: the views of what it computes."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -168,7 +169,7 @@ def test_a_ranking_takes_texts(model, tmp_path):
         ({"layers": ["layers.2"]}, "name of a module inside the model"),
         ({"layers": ["layers.0.norm1", ""]}, "layer"),
         ({"positions": "cls"}, "positions must be"),
-        ({"positions": -2}, "Example 1 must have at least 2 tokens for position -2"),
+        ({"positions": -2}, "Example 1 must have 2 or more tokens for position -2"),
         ({"tokenizer": None}, "X without a tokenizer must be lists of token ids"),
         (
             {"tokenizer": lambda rows: {"input_ids": rows}},
@@ -210,8 +211,22 @@ def test_outputs_that_are_no_states_of_tokens_are_named():
     encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
     with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
         encoder.fit([[1, 2, 3]])
-    with pytest.raises(ValueError, match="pass names, for example layers="):
+    with pytest.raises(ValueError, match=r"got 'Tensor'; wrap it$"):
         HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
+    named = Silent()
+    named.blocks = nn.ModuleList([nn.Embedding(9, 4)])
+    named.forward = lambda input_ids, attention_mask, **_: named.blocks[0](input_ids)
+    with pytest.raises(ValueError, match=r"; pass for example layers=\['blocks.0'\]$"):
+        HiddenStatesEncoder(named).fit([[1, 2, 3]])
+    HiddenStatesEncoder(named, layers=["blocks.0"]).fit([[1, 2, 3]])
+
+
+@pytest.mark.parametrize(("layers", "distinct"), [([0, -3], [0]), ([1, 1], [1])])
+def test_the_advice_on_repeated_layers_works(model, layers, distinct):
+    said = re.escape(f"; pass layers={distinct}")
+    with pytest.raises(ValueError, match=f"{said}$"):
+        HiddenStatesEncoder(model, tokenize, layers=layers).fit(TEXTS)
+    HiddenStatesEncoder(model, tokenize, layers=distinct).fit(TEXTS)
 
 
 class Silent(nn.Module):

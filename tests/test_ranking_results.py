@@ -118,14 +118,18 @@ def test_statistics_are_those_of_the_mean_codelengths(scorer):
 def test_pairs_go_by_name(scorer, method):
     found = getattr(scorer, method)([("narrow", "wide")])
     assert found.pairs.tolist() == [[2, 0]]
-    with pytest.raises(
-        ValueError, match=r"pairs must be pairs of names in .*'big'\); pass pairs"
-    ):
-        getattr(scorer, method)([("narrow", "big")])
-    with pytest.raises(ValueError, match=r"pairs of names in .*, got 'narrow'; pass"):
-        getattr(scorer, method)(("narrow", "wide"))
-    with pytest.raises(ValueError, match=r"pairs of names in .*, got \(\); pass"):
-        getattr(scorer, method)([])
+    for pairs in ([("narrow", "big")], ["narrow", "wide"], [("wide",)], [0, 1], []):
+        said = f"pairs must be pairs of names in {scorer.encoder_names_}, got {pairs}; "
+        said += f"pass pairs=[{tuple(scorer.encoder_names_[:2])}]"
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+            getattr(scorer, method)(pairs)
+
+
+def test_one_encoder_has_no_pairs():
+    said = "pairs must be pairs of names in ['wide'], got [('wide', 'wide')]; rank at "
+    said += "least two encoders"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        fit(encoders=["wide"])[0].pairwise_wilcoxon([("wide", "wide")])
 
 
 @pytest.mark.parametrize(

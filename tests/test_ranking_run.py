@@ -770,7 +770,9 @@ def test_damaged_features_are_reported_and_made_again(tmp_path):
     (path,) = (tmp_path / "features").iterdir()
     before = path.read_bytes()
     path.write_bytes(before[:-3])
-    with pytest.warns(UserWarning, match="are recomputed"):
+    with pytest.warns(
+        UserWarning, match="^Recomputing features, because the cached file"
+    ):
         small(results=tmp_path).fit(raw_study(1), {"pca": PCA(1)})
     assert path.read_bytes() == before
 

@@ -127,7 +127,7 @@ def test_blocks_keep_the_spread_of_a_mean_of_dependent_values():
         (201, "from 1 to 200"),
         ([300], "row numbers up to 200"),
         ("posteriors", "ends must be a number of segments"),
-        ([0.5], "for timestamps, pass times=times"),
+        ([0.5], r"; for times, pass times to score_segments$"),
     ],
 )
 def test_ends_that_are_none_are_refused(switcher, given, match):

@@ -48,7 +48,12 @@ def test_an_object_that_encodes_is_an_encoder(kind):
         (Model(), "one text", "X must be a non-empty sequence of texts"),
         (Model(), ["a", None], r"X\[1\] must be text, got None"),
         (Model(), [], r"non-empty .* of texts, got \[\]; pass .* \['a text'\]"),
-        (Model(lambda rows: np.ones(3)), ["a"], "a method that returns 1 vectors"),
+        (
+            Model(lambda rows: np.ones(3)),
+            ["a"],
+            r"^The shape of model.encode\(X\) must be \(1, width\), got \(3,\); return "
+            "one vector for each text$",
+        ),
         (object(), ["a"], "model"),
     ],
 )

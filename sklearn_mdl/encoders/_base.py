@@ -187,7 +187,7 @@ class ImageEncoder(ViewEncoder):
         if missing:
             raise ValueError(
                 f"Layer {missing[0]!r} must run for every image, but it did not run; "
-                "pass layer='last'"
+                "pass another layer"
             )
         return {view.name: vectors[view.name].float().cpu().numpy() for view in views}
 
@@ -251,7 +251,7 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
         where = located(row, items[row] if known else None)
         raise ValueError(
             f"Features must be finite, but those in view {name!r} of {where} are not; "
-            "pass amp=False, or load other weights"
+            "load other weights, or omit amp=True if you passed it"
         )
 
 

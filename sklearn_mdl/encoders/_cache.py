@@ -80,8 +80,9 @@ class FeatureCache:
     Notes
     -----
     Computing a network encoder's key reads the whole input, which is fast compared with
-    encoding. This key leaves out the device and the library versions, which change a
-    network's features only by rounding, and the code of the module's ``forward``.
+    encoding. This key ignores the device and the library versions, which only affect
+    rounding. It also ignores the code of the module's ``forward``: if you change that
+    code, use another folder.
 
     Examples
     --------
@@ -139,7 +140,7 @@ class FeatureCache:
         if features is not None:
             return features
         if problem:
-            warn_caller(f"Cached features are recomputed, because {problem}")
+            warn_caller(f"Recomputing features, because {problem}")
         from filelock import FileLock  # slow to import
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -196,7 +197,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(
             f"{encoder!r} and its data must be picklable to cache features{where}; "
-            "pass the features, encoder.fit_transform(X), or omit the cache"
+            "pass encoder.fit_transform(X) as features, or omit the cache"
         ) from error
     versions = {name: version_of(name) for name in LIBRARIES}
     return {"encoder": kind, "content": digest, "versions": versions}
@@ -246,17 +247,21 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
     except NewerFormat:
         raise
     except (ValueError, FileNotFoundError) as error:
-        return None, str(error)
+        reason = str(error).partition(", but ")[2].rpartition(";")[0]
+        return None, f"the cached file {path} is damaged ({reason})"
     if about.get("key") != key or list(arrays) != [FEATURES]:
-        return None, f"{path} contains different features"
+        return None, f"the cached file {path} contains different features"
     return arrays[FEATURES], ""
 
 
 def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
-    """Encode items into a file, or resume doing so, and return the rows."""
+    """Encode items into a file, and return the rows.
+
+    An interrupted extraction continues where it stopped.
+    """
     rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
-    # Resume after a complete minibatch, since minibatches affect the last bits.
+    # Continue after a complete minibatch, since minibatches affect the last bits.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
         rows.adopt(min(n_rows, len(items)))

@@ -127,11 +127,12 @@ class TorchEncoder(ImageEncoder):
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            kind, cure = type(output).__name__, "pass layer='NAME' of an inner module"
+            cure = "wrap it in a module that returns one, or pass the name of a layer"
+            kind = type(output).__name__
             raise invalid("The output of the module", "one tensor", kind, cure)
         unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:
-            shape, cure = tuple(output.shape), "pass pool='avg' or 'flatten'"
+            shape, cure = tuple(output.shape), "pass pool='flatten', or 'avg' for maps"
             raise invalid("The output of the module", "vectors (B, width)", shape, cure)
         return {view.name: pooled(output, view, frozen.layout) for view in views}
 

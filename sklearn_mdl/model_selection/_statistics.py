@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -70,9 +70,10 @@ class RankStatistics(CellArrays):
         Returns
         -------
         best : Best
-            Use ``print(best)`` to show it as sentences. It has ``encoder``,
-            ``probability``, ``ties``, ``rival`` and ``more_labels``. The best encoder
-            on a dataset has the shortest expected code over fresh draws of equal size.
+            Use ``print(best)`` to show it as sentences. ``encoder`` has the shortest
+            code or, over all datasets, the best average rank. ``probability`` is the
+            probability that it is also best by expected codelength over fresh draws of
+            equal size. It also has ``ties``, ``rival`` and ``more_labels``.
 
         Raises
         ------
@@ -106,14 +107,16 @@ class RankStatistics(CellArrays):
         Returns
         -------
         extrapolations : Extrapolations
-            Use ``print(extrapolations)`` to show a table. ``sentences()`` tells for
-            each dataset whether the best encoder would be overtaken.
+            Use ``print(extrapolations)`` to show a table. ``sentences()`` states, for
+            each dataset, whether another encoder would overtake the one that is best
+            now.
 
         Raises
         ------
         ValueError
-            If a dataset has at least `n` labels, fewer than 40, or negative losses,
-            which real-valued labels may have.
+            If a dataset has `n` or more labels, or fewer than 40 labels. If losses are
+            negative, which is possible for real-valued labels. If `level` is not
+            between 0 and 1.
         FileNotFoundError
             If losses of single examples or groups of rows are missing.
         """
@@ -314,12 +317,12 @@ class RankStatistics(CellArrays):
 
     def _columns(self, pairs: Names) -> list[list[int]] | None:
         """Return the column indices for pairs of names."""
-        places = {name: i for i, name in enumerate(self.encoder_names_)}
-        if pairs is None or len(places) < 2:  # a single encoder raises later
+        if pairs is None:
             return None
-        given: list[Any] = list(pairs) or [()]
-        wrong = [pair for pair in given if len(pair) != 2 or not {*pair} <= {*places}]
-        if wrong:
+        places = {name: i for i, name in enumerate(self.encoder_names_)}
+        wrong = [p for p in pairs if np.shape(p) != (2,) or not {*p} <= places.keys()]
+        if wrong or len(pairs) < 1 or len(places) < 2:
             required, pair = f"pairs of names in {list(places)}", tuple(places)[:2]
-            raise invalid("pairs", required, wrong[0], f"pass pairs=[{pair}]")
+            cure = f"pass pairs=[{pair}]" if pair[1:] else "rank at least two encoders"
+            raise invalid("pairs", required, wrong or pairs, cure)
         return [[places[name] for name in pair] for pair in pairs]

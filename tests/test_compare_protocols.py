@@ -570,7 +570,8 @@ def test_a_codelength_by_mdl_needs_a_switcher(data):
 
 @pytest.mark.parametrize("name", ["logme", "rankme"])
 def test_measures_without_an_estimator_refuse_one(name, data):
-    wanted = rf"The estimator of '{name}' must be None, got GaussianNB\(\)"
+    wanted = rf"^protocols\['{name}'\] must be None, got GaussianNB\(\); pass None, or "
+    wanted += "the estimator under another name$"
     with pytest.raises(ValueError, match=wanted):
         compare_protocols({"raw": None}, *data, protocols={name: GaussianNB()})
 

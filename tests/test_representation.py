@@ -731,10 +731,20 @@ def _bad_inputs():
             plain,
             None,
             ValueError,
-            "'d' needs encoders, got",
+            "'d' needs encoders, got none",
         ),
-        "features, encoders": (given, {"e": None}, ValueError, "'d' holds precomputed"),
-        "mixed": ({**given, "x": (X, y)}, None, ValueError, "'x' needs encoders, got"),
+        "features, encoders": (
+            given,
+            {"e": None},
+            ValueError,
+            "'d' holds features already, but got encoders too",
+        ),
+        "mixed": (
+            {**given, "x": (X, y)},
+            None,
+            ValueError,
+            "'x' needs encoders, got none",
+        ),
         "too few rows": (
             {"d": ({"a": X[:9]}, y)},
             None,

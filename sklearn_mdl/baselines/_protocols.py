@@ -210,9 +210,6 @@ def _check_protocol(name: object, estimator: object) -> None:
     if not isinstance(name, str) or (name not in PROTOCOLS and estimator is None):
         cure = f"for accuracy, pass {{{str(name)!r}: LogisticRegression()}}"
         raise invalid("protocols", f"among {sorted(PROTOCOLS)}", name, cure)
-    if name in ("logme", "rankme") and estimator is not None:
-        cure = "pass None, or the estimator under another name"
-        raise invalid(f"protocols[{name!r}]", "None", estimator, cure)
     can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not can_fit:
         raise TypeError(

@@ -3,6 +3,8 @@
 A set is complete or absent, computed once, and has the same bits after a kill.
 """
 
+import importlib
+import linecache
 import os
 import re
 import signal
@@ -18,7 +20,9 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from torch import nn
 
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl._core.stream.samples import is_mapped
@@ -361,6 +365,60 @@ def test_features_of_any_transformer_are_kept(tmp_path):
     with pytest.raises(ZeroDivisionError):
         cache.features(PCA(3), X, check=lambda features: 1 / 0)
     assert len(list(tmp_path.iterdir())) == 3
+
+
+OWN = """
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from torch import nn
+
+
+def scaled(X):
+    return np.asarray(X) * 3
+
+
+class Base(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        self.is_fitted_ = True
+        return self
+
+    def transform(self, X):
+        return np.asarray(X) * 3
+
+
+class Scaled(Base):
+    pass
+
+
+class Tripled(nn.Module):
+    def forward(self, batch):
+        return batch.flatten(1) * 3
+"""
+OWN_ENCODERS = {
+    "class": lambda own: own.Scaled(),
+    "frozen": lambda own: FrozenEstimator(own.Scaled()),
+    "pipeline": lambda own: make_pipeline("passthrough", own.Scaled()),
+    "function": lambda own: FunctionTransformer(own.scaled),
+    "network": lambda own: TorchEncoder(nn.Sequential(own.Tripled()), pool="model"),
+}
+
+
+@pytest.mark.parametrize("kind", OWN_ENCODERS)
+def test_features_are_computed_again_if_the_encoder_has_other_code(
+    kind, tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    name, means = f"own_{kind}", []
+    X = IMAGES[:4] if kind == "network" else np.ones((4, 2))
+    for code in (OWN, OWN, OWN.replace("* 3", "* 30"), OWN):
+        (tmp_path / f"{name}.py").write_text(code)
+        linecache.checkcache()
+        sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        given = OWN_ENCODERS[kind](importlib.import_module(name))
+        means.append(FeatureCache(tmp_path / "features").features(given, X).mean())
+    assert means[0] == means[1] == means[3] == pytest.approx(means[2] / 10)
+    assert len(sets(tmp_path / "features")) == 2
 
 
 def test_transformers_that_have_no_key_are_refused(tmp_path):

@@ -497,6 +497,13 @@ def forge(folder, data):
         assert found.n_samples_seen_ == 8
 
 
+def test_any_number_of_empty_rows_is_read_at_once(tmp_path):
+    path = tmp_path / "empty.safetensors"
+    write_archive(path, "estimator", {"rows": np.empty((10**18, 0))}, {})
+    arrays, _ = read_archive(path, "estimator")
+    assert arrays["rows"].shape == (10**18, 0)
+
+
 HUGE = [-1, 0, 2**16, 2**31, 2**63, 10**12, 10**30, 10**4000]
 SETTINGS = [
     "LinearReadout", "MLPReadout", "KNeighborsReadout", "RunLength", "FixedShare",

@@ -51,9 +51,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "score up to --n-orders orders, but start no run after this time"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
-        "race the encoders on each dataset first, and do not score the losers; the "
-        "value, such as 0.05, is the highest probability of eliminating the best "
-        "encoder on a dataset (default: no race)"
+        "race the encoders on each dataset first, and do not score those that lose to "
+        "the same encoder on all; the value, such as 0.05, is the highest probability "
+        "of eliminating the best encoder on a dataset (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
     help = (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import pickle
 import re
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl._core.images.reading import FilePart, item_at
@@ -34,6 +37,10 @@ from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 
 FEATURES = "features"  # name of the array in a file, which load_features expects
+LIBRARY_FOLDERS = (
+    *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
+    str(Path(__file__).parents[1]),
+)
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
 
 
@@ -62,7 +69,9 @@ class FeatureCache:
     HiddenStatesEncoder), the key contains the weights, the preprocessing, the layers,
     the pooling and the content of the input. For other transformers, it contains their
     settings and learned state, the data and the library versions, and the size and
-    modification time of each file whose path is in the data.
+    modification time of each file whose path is in the data. All keys contain the
+    source code of your own classes and functions among the encoder's settings, and of
+    your network's modules.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
     a warning. Network encoders collect rows in a temporary file, so an interrupted
@@ -81,8 +90,8 @@ class FeatureCache:
     -----
     Computing a network encoder's key reads the whole input, which is fast compared with
     encoding. This key ignores the device and the library versions, which only affect
-    rounding. It also ignores the code of the module's ``forward``: if you change that
-    code, use another folder.
+    rounding. Keys ignore functions that your classes and functions call: if you change
+    such a function, use another folder.
 
     Examples
     --------
@@ -183,12 +192,13 @@ class FeatureCache:
 
 def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
     """Return the key of a feature set, as JSON data."""
+    code = {"code": sources} if (sources := _own_code(encoder)) else {}
     if isinstance(encoder, ViewEncoder):
         items = encoder._items(X)
         if not hasattr(encoder, "view_names_"):
             encoder.fit(items)
         about = encoder.fingerprint()
-        return {"encoder": about, f"{encoder.unit}s": encoder._content(items)}
+        return {"encoder": about, f"{encoder.unit}s": encoder._content(items), **code}
     kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
     content = [kind, encoder, X, _files_of(X)]
     try:
@@ -200,7 +210,24 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
             "pass encoder.fit_transform(X) as features, or omit the cache"
         ) from error
     versions = {name: version_of(name) for name in LIBRARIES}
-    return {"encoder": kind, "content": digest, "versions": versions}
+    return {"encoder": kind, "content": digest, "versions": versions, **code}
+
+
+def _own_code(encoder: object) -> list[str]:
+    """Return digests of the source of an encoder's classes and functions.
+
+    Classes and functions of installed libraries are left out.
+    """
+    values = encoder.get_params().values() if isinstance(encoder, BaseEstimator) else ()
+    parts = [encoder, *values]
+    parts += [inner for p in parts if isinstance(p, nn.Module) for inner in p.modules()]
+    kinds = [p if hasattr(p, "__qualname__") else type(p) for p in parts]
+    found = set[str]()
+    for base in {base for kind in kinds for base in getattr(kind, "__mro__", [kind])}:
+        with suppress(OSError, TypeError):  # built in, or defined without a file
+            if not str(inspect.getsourcefile(base)).startswith(LIBRARY_FOLDERS):
+                found.add(hashlib.sha256(inspect.getsource(base).encode()).hexdigest())
+    return sorted(found)
 
 
 def _files_of(X: object) -> list[tuple[int, int] | None] | None:

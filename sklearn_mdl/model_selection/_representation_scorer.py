@@ -30,7 +30,7 @@ from sklearn_mdl._core.validation import (
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._budget import warn_of_environments, with_all_encoders
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._eliminate import Out, eliminated, out_text, without
+from sklearn_mdl.model_selection._eliminate import Out, eliminated, out_text
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
     Failure,
@@ -129,10 +129,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         readouts in the list, and has no effect on scores from calls of the instance.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
-        ``alpha`` of :class:`EncoderRace`. Encoders that are eliminated on any dataset
-        are not scored. The probability that a race eliminates the best encoder on its
-        dataset is approximately at most this level. There is no race on datasets with
-        groups. If None, all encoders are scored.
+        ``alpha`` of :class:`EncoderRace`. Encoders that lose to the same encoder on
+        every dataset are not scored. The probability that a race eliminates the best
+        encoder on its dataset is approximately at most this level. If a dataset has
+        groups, all encoders are scored. If None, there is no race.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, possibly on its Dask backend. By
         default, each process uses one of the machine's GPUs. If all cells are small and
@@ -174,7 +174,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         order.
     eliminated_ : dict of str to dict of str to int
         For each eliminated encoder, a mapping from datasets to the number of labels
-        after which the encoder was eliminated. No other attribute includes these
+        after which the encoder left the race. No other attribute includes these
         encoders.
     failures_ : list of Failure
         Cells and encoders that failed. With ``missing="drop"``, their datasets are left
@@ -265,7 +265,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         queue, out = self._tasks(datasets, encoders), Out()
         if self.eliminate is not None:
             out = eliminated(queue, self.eliminate)
-            queue = without(queue, out)
+            queue = [task for task in queue if task.encoder not in out]
         tasks = [task for task in queue if isinstance(task, Task)]
         outcomes = self._run(tasks)
         failed = [item for item in [*queue, *outcomes] if isinstance(item, Failure)]

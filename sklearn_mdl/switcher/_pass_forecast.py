@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic
@@ -179,9 +180,9 @@ def trial_rows(n_rows: int) -> int:
 
 
 def forecast_of(
-    switcher: FittedSwitcher, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None
+    switcher: FittedSwitcher, X: Any, y: np.ndarray, groups: ArrayLike | None
 ) -> PassForecast:
-    """Forecast the cost of a pass of a switcher over rows X and labels y."""
+    """Forecast the cost of a pass of a switcher over indexable rows X and labels y."""
     n_rows, n_trial = len(y), trial_rows(len(y))
     overrides = {"store": "memory", "checkpoint": None, "n_jobs": 1, "verbose": 0}
     trial = clone(switcher).set_params(**overrides)
@@ -191,7 +192,7 @@ def forecast_of(
         picked = picked if keys is None else grouped_order(picked, keys)
     picked = picked[:n_trial]
     with fixed_arithmetic():
-        rows, labels = trial._checked(X[picked], y[picked], reset=True)
+        rows, labels = trial._checked(_safe_indexing(X, picked), y[picked], reset=True)
         trial._begin(rows.shape[1], trial._classes_of(y), n_rows=n_trial)
         run = trial._run
         parts = [(list(range(run.threads.n_readouts)), run.threads)]
@@ -216,19 +217,20 @@ def forecast_of(
         len(parts),
         cpu_seconds=float(times.sum()) + mixing,
         seconds=max(float(times.max()), float(times.sum()) / n_at_once) + mixing,
-        **_bytes_of(switcher, X, parts, common),
+        **_bytes_of(switcher, n_rows, is_mapped(X), parts, common),
         trial_rows=n_trial,
     )
 
 
 def _bytes_of(
     switcher: FittedSwitcher,
-    X: np.ndarray,
+    n_rows: int,
+    mapped: bool,
     parts: list[tuple[list[int], Threads]],
     common: Common,
 ) -> dict[str, int]:
     """Return the fields of a `PassForecast` that are in bytes."""
-    n_rows, width, n_numbers = *X.shape, common.settings.outcome.n_numbers
+    width, n_numbers = common.settings.n_features, common.settings.outcome.n_numbers
     states = 0
     for _, threads in parts:
         if all(learner.is_numbers for learner in threads.learners):
@@ -238,7 +240,7 @@ def _bytes_of(
     if keeps_mixtures:
         kinds = {readout.pool_kind for readout in common.readouts}
         row_bytes += FLOAT * (len(kinds) * n_numbers + 1)
-    own_rows = 0 if is_mapped(X) else 4 * width * n_rows
+    own_rows = 0 if mapped else 4 * width * n_rows
     checkpoint = switcher.checkpoint is not None
     on_disk = place != "memory" or checkpoint
     disk = on_disk * (row_bytes * n_rows + own_rows) + checkpoint * states

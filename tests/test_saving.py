@@ -42,13 +42,14 @@ from sklearn_mdl._core.io.parameters import (
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl.baselines import LinearProbe
 from sklearn_mdl.encoders import CachedEncoder, TimmEncoder
+from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     DummyReadout,
     FineTunedReadout,
     LinearReadoutRegressor,
     ScratchReadout,
 )
-from sklearn_mdl.switching import RunLength
+from sklearn_mdl.switching import Race, RunLength
 
 # Lists hold a readout that diverges on purpose.
 pytestmark = pytest.mark.filterwarnings(
@@ -353,6 +354,26 @@ def test_a_file_goes_on_as_it_was_fitted_whatever_was_set_since(tmp_path, later)
         each.partial_fit(X[70:99], Y[70:99])
     assert_same(found, fitted)
     assert len(fitted.classes_) == 10
+
+
+@pytest.mark.parametrize(
+    "later", [{"race__slack": 0.0}, {"pooling__half_life": 3.0}], ids=str
+)
+def test_parts_of_a_mixture_that_are_set_later_do_not_change_the_stream(later):
+    readouts = [LinearReadout(lr=10.0**-k) for k in range(1, 7)]
+    readouts += [KernelReadout(), KernelReadout("linear")]
+    race = Race(min_samples=16, min_readouts=2, slack=1e6)
+    options = {"race": race, "pooling": LogLinearPool(), "random_state": 0}
+    fitted, other = (
+        MDLReadoutSwitcher(readouts, **options).fit(X[:50], Y[:50]) for _ in range(2)
+    )
+    settings = str(fitted.settings_)
+    unchanged = pickle.loads(pickle.dumps(fitted))
+    fitted.set_params(**later)  # also changes the objects of the other switcher
+    assert str(fitted.settings_) == settings
+    for each in (fitted, other, unchanged):
+        each.partial_fit(X[50:], Y[50:])
+    assert fitted.codelength_ == other.codelength_ == unchanged.codelength_
 
 
 # Encoders that a file may name, and what they would read.

@@ -50,7 +50,8 @@ class PassForecast(NamedTuple):
         process may use.
     memory_bytes : int
         Memory of readouts and, without a store or checkpoint, of rows, losses and
-        posterior. Libraries (about 400 MB) and memory-mapped rows are not included.
+        posterior. Libraries and temporary arrays (up to 1 GB together) and
+        memory-mapped rows are not included.
     disk_bytes : int
         Largest total size of the store, the checkpoint and the files of the parts.
     trial_rows : int

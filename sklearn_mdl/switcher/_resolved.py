@@ -243,7 +243,7 @@ def readout_weights(
 def race_of(race: Racing, readouts: Sequence[Readout], may_race: bool) -> Race | None:
     """Return the rule by which readouts retire, or None if they never retire."""
     if not isinstance(race, str):
-        return race
+        return None if race is None else clone(race)
     default = Race()  # "auto" is the only valid string
     return default if may_race and len(readouts) >= default.min_readouts else None
 
@@ -261,9 +261,8 @@ def pool_of(
         pooling = LogLinearPool(**options) if is_by_name else None
     if pooling is None:
         return None, None
-    pool = pooling
-    if not isinstance(pool, LogLinearPool):
-        pool = LogLinearPool(kinds=pooling)
+    is_pool = isinstance(pooling, LogLinearPool)
+    pool = clone(pooling) if is_pool else LogLinearPool(kinds=pooling)
     pool.check_params()
     labels = pool.kinds
     if labels is None:

@@ -106,8 +106,8 @@ class EncoderRace(BaseEstimator):
     ----------
     encoders : mapping of str to transformer, or sequence of str
         Transformers, fitted without the labels of the race. None or "passthrough" in
-        place of a transformer keeps X. If you pass features to `update`, a list of
-        names is enough.
+        place of a transformer keeps X. Do not fit them again during the race. If you
+        pass features to `update`, a list of names is enough.
     n_classes : int, default=None
         Number of classes that can occur, fixed before the first label. You need not
         know their names. None if `switcher` is a regressor.
@@ -239,6 +239,8 @@ class EncoderRace(BaseEstimator):
                 race.add(losses, label)
         self._race, self._folder, self._base = race, folder, base
         self._began_with = self.get_params(deep=False)
+        if isinstance(self.encoders, Mapping):  # else replaced encoders go unnoticed
+            self._began_with["encoders"] = dict(self.encoders)
         self._fitted: dict[str, Any] = {}  # fitted copies of LEARN_NOTHING encoders
         self._switchers: dict[str, Switcher] = {}
         self._columns: dict[str, list[Any]] = {}  # column names of data frames

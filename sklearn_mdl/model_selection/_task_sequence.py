@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
@@ -184,15 +185,16 @@ class TaskSequence(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         places = [names.index(name) for name in sequence]
         shape = self.n_orders, len(names)
-        self.codelengths_, self.sequence_codelengths_ = np.empty(shape), np.empty(shape)
-        self.conditional_codelengths_ = np.full((*shape, len(names)), np.nan)
-        self.null_codelengths_ = self.conditional_codelengths_.copy()
+        new = copy(self)  # an interrupted fit changes nothing
+        new.codelengths_, new.sequence_codelengths_ = np.empty(shape), np.empty(shape)
+        new.conditional_codelengths_ = np.full((*shape, len(names)), np.nan)
+        new.null_codelengths_ = new.conditional_codelengths_.copy()
         losses = []
         for i in range(self.n_orders):
             ordered = [_shuffle(task, [seed, i, j]) for j, task in enumerate(encoded)]
             with fixed_arithmetic():
-                losses.append(self._evaluate(ordered, places, i, seed))
-        self.task_names_, self.sequence_ = names, sequence
+                losses.append(new._evaluate(ordered, places, i, seed))
+        self.__dict__.update(vars(new), task_names_=names, sequence_=sequence)
         raw = self.codelengths_[:, np.newaxis] - self.conditional_codelengths_
         saved = self.null_codelengths_ - self.conditional_codelengths_
         self.transfer_, self.raw_transfer_ = saved.mean(axis=0), raw.mean(axis=0)

@@ -95,7 +95,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     Notes
     -----
     If you press Ctrl-C during ``fit``, the estimator keeps its previous state, since
-    some columns may not have started yet.
+    some columns may not have started yet. After an interrupted ``partial_fit``, columns
+    may have different numbers of rows: call ``fit``, or load a saved copy.
 
     Examples
     --------

@@ -179,7 +179,7 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
 # In words
 
 
-def made(losses, alpha=0.1):
+def made(losses, alpha=0.1, n_classes=2):
     """A ranking of cells whose losses are given, (datasets, encoders, orders, rows)."""
     cells = []
     for d, e, order in np.ndindex(np.shape(losses)[:3]):
@@ -189,6 +189,7 @@ def made(losses, alpha=0.1):
         kept = dict.fromkeys(Cell.__dataclass_fields__)
         kept |= {"dataset": f"d{d}", "encoder": f"e{e}", "order": order, "seed": 0}
         kept |= {"n_samples": len(rows), "codelength": rows.sum(), "source": trace}
+        kept["n_classes"] = n_classes
         cells.append(Cell(**kept))
     return Ranking(cells, alpha)
 
@@ -227,6 +228,23 @@ def test_only_encoders_with_longer_codes_than_the_best_everywhere_are_called_wor
     assert verdict.best == "e0"
     assert verdict.out == []
     assert verdict.equivalent == ["e1", "e2"]
+
+
+def test_one_order_of_few_labels_per_class_is_named_where_an_encoder_is_called_worse():
+    extra = np.array([0.0, 0.3])[:, None, None]
+    for n_orders, n_rows, n_classes, gap, is_named in [
+        (1, 240, 5, 1, True),
+        (2, 240, 5, 1, False),
+        (1, 250, 5, 1, False),
+        (1, 80, 4, 1, False),
+        (1, 80, 0, 1, False),  # real numbers
+        (1, 80, 10, 0, False),  # equal encoders
+    ]:
+        rows = noise(1, 2, n_orders, n_rows) + gap * extra
+        verdict = made(rows, n_classes=n_classes).verdict()
+        assert bool(verdict.out) is bool(gap)
+        named = [line for line in verdict.sentences() if "pass n_orders=4" in line]
+        assert named == verdict.sentences()[-1:] * is_named
 
 
 def test_equal_encoders_tie_however_many_labels_follow():

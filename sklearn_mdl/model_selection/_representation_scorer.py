@@ -100,9 +100,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Number of random orders of each dataset. All encoders are run in the same
         orders unless `time_budget` is given, and codelengths are averaged over orders.
         "auto" is 4 if no switcher is given and no dataset has more than 500 labels, and
-        1 otherwise. With one order and well separated classes, up to a fifth of
-        verdicts are false alarms although `alpha` is 0.1, so pass 4 in this case. With
-        `time_budget`, this is the maximum number of orders.
+        1 otherwise. With one order and few labels per class, false alarms can be more
+        frequent than `alpha`. The verdict then tells you to pass 4. With `time_budget`,
+        this is the maximum number of orders.
     time_budget : float, default=None
         Seconds after which no cell is started, not counting the time of the encoders.
         If None, time is unlimited. Each round scores one order of every encoder on

@@ -16,6 +16,13 @@ from sklearn_mdl.model_selection._certainty import SURE, Floats, Sample
 from sklearn_mdl.ranking import pairwise_wilcoxon, shares_best
 
 MOST_NAMES = 4  # maximum number of names in a sentence
+# With one order, at least this many well separated classes and fewer labels per class,
+# alpha is exceeded (python -m benchmarks certainty nulls --separated).
+MANY_CLASSES, FEW_LABELS = 5, 50
+ONE_ORDER = (
+    "With one order and so few labels per class, false alarms are more frequent than "
+    "alpha if classes are well separated: pass n_orders=4."
+)
 MISSING = (
     "The difference cannot be tested: losses of single examples are missing (fit "
     "again), or all rows are in one group."
@@ -115,6 +122,9 @@ class DatasetVerdict:
         that are. Both lists are sorted by codelength.
     best : Best
         The winner, with the probability that it is best.
+    may_exceed_alpha : bool
+        True if false alarms can be more frequent than `Verdict.alpha`, since there are
+        one order, five or more classes and fewer than 50 labels per class.
     """
 
     dataset: str
@@ -127,6 +137,7 @@ class DatasetVerdict:
     ties: list[str]
     worse: list[str]
     best: Best
+    may_exceed_alpha: bool = False
 
     def sentences(self) -> list[str]:
         """Return sentences on the winner and its margin, then on ties with it."""
@@ -205,6 +216,8 @@ class Verdict:
             lines = [f"{self.best}, the only encoder ranked, on {n_datasets} datasets."]
         else:
             lines = [self._by_rank(), self._others()]
+        if any(dataset.may_exceed_alpha and dataset.worse for dataset in self.datasets):
+            lines[-1] += f" {ONE_ORDER}"
         if self.eliminated:
             lines[0] += f" Eliminated before ranking: {names_of(self.eliminated)}."
         return lines
@@ -370,4 +383,7 @@ def _on_dataset(
         ties=ties,
         worse=worse,
         best=best,
+        may_exceed_alpha=len(sample.by_order) == 1
+        and first.n_classes >= MANY_CLASSES
+        and first.n_samples < FEW_LABELS * first.n_classes,
     )

@@ -240,6 +240,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             with in_column(j):
                 switcher._check_classes(known)
                 switcher._encoded(column)
+                switcher._forget_classes()  # those that only this check has seen
 
     def _check_width(self, columns: list[np.ndarray]) -> None:
         if len(columns) != self.n_outputs_:

@@ -367,6 +367,36 @@ def test_features_of_any_transformer_are_kept(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+class Pooling(nn.Module):
+    def __init__(self, kind, offset):
+        super().__init__()
+        self.kind = kind
+        self.offset = torch.tensor(float(offset))
+        self.register_buffer("scale", torch.tensor(2.0 + offset), persistent=False)
+        self.unpicklable = lambda batch: batch
+
+    def forward(self, batch):
+        pooled = batch.amax((2, 3)) if self.kind == "max" else batch.mean((2, 3))
+        return self.scale * pooled + self.offset
+
+
+def test_modules_differ_by_their_attributes(tmp_path):
+    modules = {
+        f"{kind} {offset}": nn.Sequential(Pooling(kind, offset))
+        for kind in ("max", "mean")
+        for offset in (0, 1)
+    }
+    encoders = {
+        name: TorchEncoder(m, pool="model", device="cpu") for name, m in modules.items()
+    }
+    cache = FeatureCache(tmp_path)
+    for _ in range(2):
+        for each in encoders.values():
+            found = cache.features(each, IMAGES)
+            np.testing.assert_array_equal(found, each.transform(IMAGES))
+    assert len(sets(tmp_path)) == 4
+
+
 OWN = """
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin

@@ -34,11 +34,11 @@ class Model(nn.Module):
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(8, 2, **layer) for _ in range(2)
         )
-        self.fail_at, self.n_runs = None, 0
+        self._fail_at, self._n_runs = None, 0
 
     def forward(self, input_ids, attention_mask, output_hidden_states=False):
-        self.n_runs += 1
-        if self.n_runs == self.fail_at:
+        self._n_runs += 1
+        if self._n_runs == self._fail_at:
             raise KeyboardInterrupt
         states = [self.embed(input_ids)]
         for layer in self.layers:
@@ -115,15 +115,15 @@ def test_collecting_goes_on_after_an_interruption(model, tmp_path, capsys):
     encoder = HiddenStatesEncoder(model, tokenize, batch_size=2)
     wanted = encoder.fit_transform(TEXTS)
     cached = CachedEncoder(encoder.set_params(verbose=1), tmp_path)
-    model.n_runs, model.fail_at = 0, 4  # one run for the width, two minibatches
+    model._n_runs, model._fail_at = 0, 4  # one run for the width, two minibatches
     with pytest.raises(KeyboardInterrupt):
         cached.fit_transform(TEXTS)
-    model.n_runs, model.fail_at = 0, None
+    model._n_runs, model._fail_at = 0, None
     assert_array_equal(cached.transform(TEXTS), wanted)
-    assert model.n_runs == 1  # the last minibatch
+    assert model._n_runs == 1  # the last minibatch
     assert "5/5" in capsys.readouterr().err
     assert_array_equal(cached.transform(TEXTS), wanted)
-    assert model.n_runs == 1
+    assert model._n_runs == 1
     (path,) = tmp_path.glob("*.safetensors")
     assert_array_equal(load_features(path), wanted)
     assert cached.view_slices_ == encoder.view_slices_

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar, NamedTuple, Self
 
+import joblib
 import numpy as np
 import torch
-from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
@@ -238,7 +240,7 @@ def prepared(
         with default_torch():  # torch's settings are per thread
             return frozen.transform(image_at(images, row, frozen.mode))
 
-    return minibatches(prepare, rows, batch_size, effective_n_jobs(n_jobs))
+    return minibatches(prepare, rows, batch_size, joblib.effective_n_jobs(n_jobs))
 
 
 def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -> None:
@@ -270,6 +272,27 @@ def weights_fingerprint(module: nn.Module) -> str:
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor_bytes(tensor))
+    return digest.hexdigest()
+
+
+def attributes_fingerprint(module: nn.Module) -> str:
+    """Return the SHA-256 of attributes and buffers that a module's state leaves out.
+
+    Private attributes are not included, nor are those that cannot be pickled.
+    """
+    values = {
+        f"{name}.{key}": value
+        for name, inner in module.named_modules()
+        for key, value in vars(inner).items()
+        if not key.startswith("_") and key != "training"
+    }
+    digest = hashlib.sha256()
+    for name, value in [*values.items(), *module.named_buffers()]:
+        with suppress(pickle.PicklingError, TypeError, AttributeError):
+            is_tensor = isinstance(value, Tensor)
+            held = tensor_bytes(value) if is_tensor else joblib.hash(value).encode()
+            digest.update(name.encode())
+            digest.update(held)
     return digest.hexdigest()
 
 

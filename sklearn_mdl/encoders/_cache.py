@@ -66,8 +66,9 @@ class FeatureCache:
     """A folder of cached features.
 
     Each feature set has a key. For network encoders (TimmEncoder, TorchEncoder and
-    HiddenStatesEncoder), the key contains the weights, the preprocessing, the layers,
-    the pooling and the content of the input. For other transformers, it contains their
+    HiddenStatesEncoder), the key contains the weights, the public attributes of modules
+    that are not timm's, the preprocessing, the layers, the pooling and the content of
+    the input. For other transformers, it contains their
     settings and learned state, the data and the library versions, and the size and
     modification time of each file whose path is in the data. All keys contain the
     source code of your own classes and functions among the encoder's settings, and of

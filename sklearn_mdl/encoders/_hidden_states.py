@@ -18,7 +18,11 @@ from torch.nn.utils.rnn import pad_sequence
 from sklearn_mdl._core.numerics import default_torch, evaluation_mode
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.encoders._base import tensor_bytes, weights_fingerprint
+from sklearn_mdl.encoders._base import (
+    attributes_fingerprint,
+    tensor_bytes,
+    weights_fingerprint,
+)
 from sklearn_mdl.encoders._layers import check_layers, watched_layers
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 from sklearn_mdl.encoders._views import (
@@ -198,6 +202,7 @@ class HiddenStatesEncoder(ViewEncoder):
             "encoder": type(self).__name__,
             "model": f"{kind.__module__}.{kind.__qualname__}",
             "options": repr(self.module),
+            "attributes": attributes_fingerprint(self.module),
             "weights": weights_fingerprint(self.module),
             "views": self.view_names_,
         }

@@ -16,7 +16,13 @@ from torch import Tensor, nn
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze, tensor_bytes
+from sklearn_mdl.encoders._base import (
+    Frozen,
+    ImageEncoder,
+    attributes_fingerprint,
+    freeze,
+    tensor_bytes,
+)
 from sklearn_mdl.encoders._layers import Layout, Vectors, View, pooled
 
 if TYPE_CHECKING:
@@ -140,6 +146,7 @@ class TorchEncoder(ImageEncoder):
         return {
             "model": f"{type(self.module).__module__}.{type(self.module).__qualname__}",
             "options": repr(self.module),
+            "attributes": attributes_fingerprint(self.module),
             "preprocessing": [self.mode, self._effect()],
             "layout": [bool(self.channels_last), int(self.n_prefix_tokens)],
         }

@@ -397,6 +397,61 @@ def test_modules_differ_by_their_attributes(tmp_path):
     assert len(sets(tmp_path)) == 4
 
 
+KEYS = """
+import sys
+import numpy as np
+import torch
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+from sklearn_mdl.encoders import FeatureCache, TextEncoder, TorchEncoder
+from sklearn_mdl.model_selection import EncoderRace
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 3)
+        self.others = {"tensors": [torch.ones(2), torch.eye(3).to_sparse()]}
+
+    def encode(self, texts, **options):
+        rows = torch.tensor([[len(text), text.count("a")] for text in texts])
+        return self.layer(rows.float()).detach().numpy()
+
+torch.manual_seed(0)
+texts, images = ["a cat", "a dog"], np.zeros((2, 4, 4, 3), np.uint8)
+image = TorchEncoder(nn.Conv2d(3, 2, 2), pool="avg", device="cpu")
+for given, X in [
+    (TextEncoder(Model()), texts),
+    (image, images),
+    (make_pipeline(image, StandardScaler()), images),
+    (FrozenEstimator(image), images),
+]:
+    print(FeatureCache("features").path(given, X).name)
+race = EncoderRace({"a": image, "none": None}, 2, folder=sys.argv[1])
+rows = images + np.arange(2, dtype=np.uint8)[:, None, None, None]
+print(race.resume().n_labels_, file=sys.stderr)
+race.update({"a": image.transform(rows), "none": np.eye(2)}, [0, 1])
+"""
+
+
+def test_keys_are_the_same_in_every_process(tmp_path):
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", KEYS, str(tmp_path)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for seed in "12"
+    ]
+    names = found[0].stdout.split()
+    assert found[1].stdout.split() == names
+    assert len(set(names)) == 4
+    assert [each.stderr.split()[-1] for each in found] == ["0", "2"]
+
+
 OWN = """
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar, NamedTuple, Self
 
-import joblib
 import numpy as np
 import torch
+from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from sklearn_mdl._core.images.lazy import LazyImages, images_fingerprint, minibatches
 from sklearn_mdl._core.images.reading import Images, as_images, image_at, located
+from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.numerics import default_torch, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
@@ -240,7 +241,7 @@ def prepared(
         with default_torch():  # torch's settings are per thread
             return frozen.transform(image_at(images, row, frozen.mode))
 
-    return minibatches(prepare, rows, batch_size, joblib.effective_n_jobs(n_jobs))
+    return minibatches(prepare, rows, batch_size, effective_n_jobs(n_jobs))
 
 
 def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -> None:
@@ -289,10 +290,7 @@ def attributes_fingerprint(module: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in [*values.items(), *module.named_buffers()]:
         with suppress(pickle.PicklingError, TypeError, AttributeError):
-            is_tensor = isinstance(value, Tensor)
-            held = tensor_bytes(value) if is_tensor else joblib.hash(value).encode()
-            digest.update(name.encode())
-            digest.update(held)
+            digest.update(f"{name} {content_hash(value)}\n".encode())
     return digest.hexdigest()
 
 

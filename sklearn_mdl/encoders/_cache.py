@@ -16,7 +16,6 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
-import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -27,6 +26,7 @@ from torch import nn
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl._core.images.reading import FilePart, item_at
 from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.io.environment import LIBRARIES, version_of
 from sklearn_mdl._core.io.formats import NewerFormat
 from sklearn_mdl._core.io.parameters import Sources
@@ -203,7 +203,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
     kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
     content = [kind, encoder, X, _files_of(X)]
     try:
-        digest = joblib.hash(content, hash_name="sha1", coerce_mmap=True)
+        digest = content_hash(content)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
@@ -15,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import joined
+from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.validation import as_labels, invalid
 from sklearn_mdl.encoders import CachedEncoder, ImageEncoder, keeps_data
@@ -178,7 +178,7 @@ def digest_of_encoder(name: str, encoder: object) -> str | None:
         return None
     hashed = clone(encoder) if isinstance(encoder, LEARN_NOTHING) else encoder
     try:
-        return str(joblib.hash([type(encoder).__qualname__, hashed], hash_name="sha1"))
+        return content_hash([type(encoder).__qualname__, hashed])
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(
             f"Encoders must be picklable if folder is given, but {name!r} is not "

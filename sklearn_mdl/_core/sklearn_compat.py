@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import (
     HasMethods as HasMethods,
     Interval as Interval,
@@ -29,6 +30,7 @@ except ImportError:  # before scikit-learn 1.9
 
 
 num_samples = _num_samples
+take_rows = _safe_indexing
 Constraints = dict[str, list[Any]]  # constraints of parameters, for scikit-learn
 Method = TypeVar("Method", bound=Callable[..., Any])
 

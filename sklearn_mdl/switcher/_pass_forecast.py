@@ -12,11 +12,11 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic
 from sklearn_mdl._core.side_by_side import jobs_at_once
+from sklearn_mdl._core.sklearn_compat import take_rows
 from sklearn_mdl._core.stream.checkpoint import learned_of
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
@@ -193,7 +193,7 @@ def forecast_of(
         picked = picked if keys is None else grouped_order(picked, keys)
     picked = picked[:n_trial]
     with fixed_arithmetic():
-        rows, labels = trial._checked(_safe_indexing(X, picked), y[picked], reset=True)
+        rows, labels = trial._checked(take_rows(X, picked), y[picked], reset=True)
         trial._begin(rows.shape[1], trial._classes_of(y), n_rows=n_trial)
         run = trial._run
         parts = [(list(range(run.threads.n_readouts)), run.threads)]

@@ -92,8 +92,10 @@ class RankStatistics(CellArrays):
         """Predict codelengths with more labels, and which encoder would be best.
 
         The learning curves of all encoders are extrapolated together, since they share
-        rows and orders. With several orders, the predictions are for a new ranking in
-        as many orders. With one order, they are for the same order, continued. See
+        rows and orders. With several orders, the predictions are for a new ranking with
+        the same readouts in as many orders. Without a switcher, readouts and orders
+        change above 500 and 2,048 labels, so pass one if `n` exceeds these numbers.
+        With one order, predictions are for the same order, continued. See
         :func:`~sklearn_mdl.metrics.extrapolate`.
 
         Parameters

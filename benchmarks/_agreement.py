@@ -16,7 +16,7 @@ def tau(scores, truth):
 
 
 def better_named(scores, truth):
-    """Return how often the better of two scores more; equal scores count as a half."""
+    """Return the share of pairs whose better encoder scores higher; ties count half."""
     i, j = np.triu_indices(len(truth), 1)
     differs = truth[i] != truth[j]
     agree = np.sign(scores[i] - scores[j]) * np.sign(truth[i] - truth[j])

@@ -68,7 +68,7 @@ class Kept(NamedTuple):
         """Return a copy with the criteria "ranking" and "ranking and probe"."""
         try:
             few, many = self.scores["linear x 4"], self.scores["closed-form x 4"]
-        except KeyError:  # this draw has not been run
+        except KeyError:  # these lists have not been run
             return self
         tables = {n: few if n <= LINEAR_LABELS else many for _, n, _ in [*few, *many]}
         ours = {

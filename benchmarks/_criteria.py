@@ -55,7 +55,7 @@ def frequent_rows(y, n_classes):
 
 
 def class_count(y, n_labels):
-    """Return the number of classes of a task: ``n_labels // 5``, but at least two."""
+    """Return the number of classes of a task: at most ``max(2, n_labels // 5)``."""
     return min(len(np.unique(y)), max(2, n_labels // 5))
 
 
@@ -118,7 +118,11 @@ def codes(X, y, order, **settings):
 
 
 def scored(proba, classes, y):
-    """Return an array (2, n): hits, and log-probabilities of even unseen classes."""
+    """Return an array (2, n): hits, and log-probabilities, which are all finite.
+
+    Probabilities below ``FLOOR``, also of classes that were not learned, are raised to
+    ``FLOOR`` before normalisation.
+    """
     full = np.full((len(y), max(int(max(y)), int(max(classes))) + 1), FLOOR)
     full[:, classes] = np.maximum(proba, FLOOR)
     full /= full.sum(1, keepdims=True)
@@ -143,7 +147,9 @@ def folds(X, y):
 
 
 def cross_validated(X, y, fits):
-    """Return the best accuracy and the best mean log-probability in five folds.
+    """Return the best accuracy and the best mean log-probability over all fits.
+
+    Both are means over the test rows of five folds.
 
     Parameters
     ----------
@@ -160,7 +166,7 @@ def cross_validated(X, y, fits):
 
 
 def logistic_fits(X, y, others):
-    """Yield the predictions of a logistic regression for every strength.
+    """Yield the predictions of a logistic regression for each value of ``C``.
 
     Each fit starts from the previous one.
     """
@@ -171,7 +177,7 @@ def logistic_fits(X, y, others):
 
 
 def neighbor_fits(X, y, others):
-    """Yield predictions from the nearest rows by cosine, for each number of rows."""
+    """Yield the predictions of k nearest neighbours by cosine, for each k."""
     X, others = normalize(X), normalize(others)
     for k in NEIGHBORS:
         if k <= len(y):

@@ -16,26 +16,33 @@ def stream(y, order):
 def probed(dataset, features, y, order, results):
     """Return which leave-one-out predictions of probes are right.
 
-    The result has shape (n_checkpoints, n_encoders, MOST).
+    The result has shape (n_checkpoints, n_encoders, MOST). A saved result is only used
+    for the same encoders.
     """
-    path = results and results / f"probes-{dataset}-{order}.npy"
+    path = results and results / f"probes-{dataset}-{order}.npz"
     if path and path.exists():
-        return np.load(path)
+        saved = np.load(path)
+        if saved["encoders"].tolist() == list(features):
+            return saved["hits"]
     rows = stream(y, order)
+    if len(rows) < MOST:
+        required = f"{dataset!r} must have at least {MOST} rows"
+        raise ValueError(f"{required}, got {len(rows)}; omit this dataset")
     hits = np.zeros((len(CHECKPOINTS), len(features), MOST), dtype=bool)
     for i, n in enumerate(CHECKPOINTS):
         for k, X in enumerate(features.values()):
             Z = np.asarray(X, dtype=np.float64)[rows[:n]]
             hits[i, k, :n] = _ridge(Z, y[rows[:n]])[0]
     if path:
-        np.save(path, hits)
+        np.savez(path, hits=hits, encoders=list(features))
     return hits
 
 
 def known_on_all(features, y, order, n):
-    """Return the accuracy of each encoder's probe of ``n`` labels on all other rows.
+    """Fit a probe for each encoder on the first ``n`` labels, and return its accuracy.
 
-    Active model selection would estimate this accuracy from labels that it selects.
+    The accuracy is that on all other rows. It bounds what active model selection can
+    achieve, since it has to estimate this accuracy from the labels that it selects.
     """
     rows = np.random.default_rng([36, order]).permutation(len(y))
     first, others = rows[:n], rows[n:]
@@ -50,7 +57,8 @@ def known_on_all(features, y, order, n):
 def _ridge(X, y, others=None):
     """Return which leave-one-out predictions are right, and predictions for others.
 
-    The ridge regression has the strength with the most right predictions.
+    The strength of regularisation is the one with the highest number of correct
+    leave-one-out predictions.
     """
     mean, scale = X.mean(0), X.std(0) + 1e-6
     X, others = (X - mean) / scale, (X if others is None else others) - mean
@@ -72,8 +80,24 @@ def _ridge(X, y, others=None):
 
 
 def tested(right, level, within):
-    """Return the number of labels at which tests stop, and the chosen encoder."""
+    """Return the number of labels at which tests of probes stop, and the best encoder.
+
+    From ``FIRST_TEST`` labels on, probes that are significantly worse than the best are
+    dropped. Tests stop if only one probe is left, if each probe left is at most
+    ``within`` less accurate than the best, or after all labels.
+
+    Parameters
+    ----------
+    right : ndarray of shape (n_checkpoints, n_encoders, MOST)
+        Result of :func:`probed`.
+    level : float
+        Significance level, divided by the number of rivals.
+    within : float
+        Largest loss of accuracy that does not matter.
+    """
     alive = np.arange(right.shape[1])
+    if len(alive) < 2:
+        raise ValueError("Tests need at least two encoders, got one")
     for i, n in enumerate(CHECKPOINTS):
         if n < FIRST_TEST:
             continue

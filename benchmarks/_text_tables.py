@@ -120,7 +120,7 @@ def _print_differences(title, values, part):
 
 def print_disagreements(kept):
     """Print where the whole code and its last half pick different winners."""
-    print("\nDatasets where the whole code and its last half pick other winners")
+    print("\nDatasets where the whole code and its last half pick different winners")
     for n in sorted({n for _, n in kept.accuracy}):
         keys = [key for key in kept.scores[OURS] if key[1] == n]
         gains = []

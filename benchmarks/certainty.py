@@ -218,12 +218,17 @@ class Spread(_Draws):
             print(f"{title}: root mean square {np.sqrt(np.mean(np.square(ratio))):.2f}")
 
 
-def equal_encoders(seed, n_samples, n_classes=3, n_features=8):
+def equal_encoders(seed, n_samples, n_classes=3, n_features=8, is_separated=False):
     """Return features of equally good encoders by name, and labels.
 
-    All encoders share the signal and half of the noise variance.
+    All encoders share the signal and half of the noise variance. If ``is_separated``,
+    ten classes have one axis each and are well separated, and all noise is independent.
     """
     rng = np.random.default_rng([n_samples, seed])
+    if is_separated:
+        y = rng.integers(10, size=n_samples)
+        X = 3.0 * np.eye(10)[y]
+        return {str(e): X + rng.standard_normal(X.shape) for e in range(N_EQUAL)}, y
     y = rng.integers(n_classes, size=n_samples)
     X = rng.standard_normal((n_classes, n_features))[y]
     X += rng.standard_normal(X.shape)
@@ -236,6 +241,10 @@ class Nulls:
     options = {
         "--runs": {"type": int, "default": 500, "help": "draws (default: %(default)s)"},
         "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
+        "--separated": {
+            "action": "store_true",
+            "help": "ten well separated classes (default: three that overlap)",
+        },
     }
     param_names = ["labels", "orders", "encoders"]
     unit = "share of draws in which an encoder is called worse, or best with 0.95"
@@ -254,7 +263,10 @@ class Nulls:
             scorer = RepresentationScorer(
                 MDLReadoutSwitcher(readouts=self.readouts), n_orders=most
             )
-            draws = {str(k): equal_encoders(k, n) for k in range(self.runs)}
+            draws = {
+                str(k): equal_encoders(k, n, is_separated=self.separated)
+                for k in range(self.runs)
+            }
             self.cells[n] = scorer.fit(draws).cells_
         by_draw = defaultdict(list)
         for cell in self.cells[n]:

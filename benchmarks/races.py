@@ -1,16 +1,19 @@
 """Races of readouts: codelength, seconds and training work with and without a race.
 
-``cells`` fits the default list on every encoder and dataset of a folder, in the order
-of the files. ``long`` uses the first rows of long streams. It fits the default list
-without a race and with two rules of the race, the list "closed-form" with a race, and
-the list "nets" with and without a race. ``grid`` fits the paper's grid of readouts or a
-part of it. All these runs have a pool. ``finetuned`` switches between fine-tuned
-networks on small images, in several orders. "ratio" is the codelength divided by that
-of the list without a race. Work is the share of optimiser steps, weighted by the number
-of parameters, that are still made with a race. A minibatch takes one step, and one for
-each replay stream. Readouts that differ only in averaging or calibration count as one
-training. Seconds are CPU seconds on one thread. With ``--results FILE`` an interrupted
-table resumes.
+``cells`` fits the default list to every cell (dataset and encoder) of a folder. Rows
+keep their order in the files. ``long`` uses the first rows of long streams. It fits the
+default list without a race and with two rules of the race, the list "closed-form" with
+a race, and the list "nets" with and without a race. ``grid`` fits the paper's grid of
+readouts or a part of it. All these runs have a pool. ``finetuned`` switches between
+fine-tuned networks on small images, in several orders.
+
+"ratio" is the codelength divided by that of the contender "unraced": in ``cells`` and
+``long``, of the default list without a race. "work" is the share of optimiser steps
+that are still made with a race. Each step is weighted by the number of parameters. A
+minibatch, counted as 32 rows from the start, takes one step, and one for each replay
+stream. Readouts that differ only in averaging or calibration share their training,
+which is counted once. Seconds are CPU seconds on one thread. With ``--results FILE`` an
+interrupted table resumes.
 """
 
 import time
@@ -60,7 +63,7 @@ SOUGHT_ON = {
     "ucmerced/mobilenetv1-050_sup-imagenet",
     "ucmerced/resnet56_sup-cifar10",
 }
-BATCH = 32  # rows per minibatch
+BATCH = 32  # rows per minibatch; the smaller ones at the start hardly matter
 SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state"}
 
 
@@ -162,7 +165,7 @@ class _Raced:
                     self.compare(table, name, others, "others")
 
     def compare(self, table, name, cases, what):
-        """Print codes and seconds of a contender, relative to a list without a race."""
+        """Print a contender's codelengths and seconds, relative to "unraced"."""
         pairs = [
             (table[case, name], table[case, "unraced"])
             for case in cases
@@ -179,11 +182,11 @@ class _Raced:
         if len(ratio) > 1:
             error = f" (standard error {sd(ratio) / len(ratio) ** 0.5:.4f})"
         print(
-            f"{name} over unraced, {len(ratio)} {what}: code {ratio.mean():.4f} on "
-            f"average{error}, at most {ratio.max():.4f}, shorter in "
-            f"{np.sum(ratio < 1)}; seconds {seconds[0].sum():.1f} of "
-            f"{seconds[1].sum():.1f}, {seconds[1].sum() / seconds[0].sum():.2f} times "
-            "as fast"
+            f"{name} / unraced on {len(ratio)} {what}: codelength ratio "
+            f"{ratio.mean():.4f} on average{error}, at most {ratio.max():.4f}, below 1 "
+            f"in {np.sum(ratio < 1)}; {seconds[0].sum():.1f} instead of "
+            f"{seconds[1].sum():.1f} CPU seconds "
+            f"({seconds[1].sum() / seconds[0].sum():.2f} times as fast)"
         )
 
 
@@ -268,7 +271,7 @@ class Grid(_Raced):
 
 
 class _Small(nn.Module):
-    """A convolutional network for images of 8 by 8."""
+    """A small convolutional network, for grey images of any size."""
 
     def __init__(self):
         super().__init__()

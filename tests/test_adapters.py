@@ -114,6 +114,10 @@ def test_codes_of_label_and_batch_and_their_nulls():
     assert two_axes(cells, "kind", "batch").frame().equals(display.frame())
     with pytest.raises(TypeError, match="label and batch must be an AnnData"):
         two_axes(features, "kind", batch)
+    with pytest.raises(
+        TypeError, match=r"got ndarray, ndarray, ndarray; write .*'raw'"
+    ):
+        two_axes(noise, label, batch)
 
 
 # Tabular foundation models

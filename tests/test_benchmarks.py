@@ -1,7 +1,10 @@
 """The runner of benchmarks: rows, rounds and options; every benchmark has its help."""
 
 import importlib
+import importlib.util
+import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 from joblib import parallel_config
 from numpy.testing import assert_array_equal
 
-from benchmarks import _streams
+from benchmarks import _stopping_rivals, _streams
 from benchmarks.__main__ import benchmark_names, main, make_parser, rows_of, run
 from benchmarks.races import training_work
 from sklearn_mdl import KernelReadout, LinearReadout
@@ -148,3 +151,43 @@ def test_segments_that_do_not_fit_are_refused():
         _streams.change_points(np.random.default_rng(0), 1259, 300)
     points = _streams.change_points(np.random.default_rng(0), 1260, 300)
     assert np.diff([0, *points, 1260]).min() >= 300
+
+
+def test_saved_probes_are_only_used_for_the_same_encoders(tmp_path, monkeypatch):
+    monkeypatch.setattr(_stopping_rivals, "CHECKPOINTS", [12])
+    y = np.arange(1000) % 2
+    one, other = np.random.default_rng(0).normal(size=(2, 1000, 2))
+    right = _stopping_rivals.probed("d", {"a": one}, y, 0, tmp_path)
+    again = _stopping_rivals.probed("d", {"a": other}, y, 0, tmp_path)
+    assert_array_equal(again, right)
+    both = _stopping_rivals.probed("d", {"a": one, "b": one}, y, 0, tmp_path)
+    assert both.shape == (1, 2, 1000)
+    said = "^'d' must have at least 1000 rows, got 60; omit this dataset$"
+    with pytest.raises(ValueError, match=said):
+        _stopping_rivals.probed("d", {"a": one[:60]}, y[:60], 0, None)
+
+
+def test_tests_of_probes_need_two_encoders():
+    said = "^Tests need at least two encoders, got one$"
+    with pytest.raises(ValueError, match=said):
+        _stopping_rivals.tested(np.ones((15, 1, 1000), bool), 0.05, 0.1)
+
+
+def test_long_streams_of_one_encoder_have_separate_panels(tmp_path, monkeypatch):
+    path = Path(__file__).parents[1] / "docs/make_pareto.py"
+    spec = importlib.util.spec_from_file_location("make_pareto", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    results = tmp_path / "rows.jsonl"
+    cells = [("c/net-025_x", 10_000), ("d/net-050_x", 10_000), ("c/a", 9), ("d/a", 9)]
+    rows = [
+        {"key": [cell, n, "nets"], "found": {"nats": 1.0, "seconds": 2.0}}
+        for cell, n in cells
+    ]
+    results.write_text("\n".join(map(json.dumps, rows)))
+    monkeypatch.setattr(module, "RESULTS", results)
+    assert module.panels() == {
+        "2 cells\n9 rows": {"nets": (2.0, 4.0)},
+        "c/net-025_x\n10,000 rows": {"nets": (1.0, 2.0)},
+        "d/net-050_x\n10,000 rows": {"nets": (1.0, 2.0)},
+    }

@@ -11,7 +11,12 @@ from each_case import for_each
 from scipy.special import gammaln
 
 from benchmarks.extrapolation import HORIZONS, ends_held
-from sklearn_mdl import frequency_codelength, regret, uniform_codelength
+from sklearn_mdl import (
+    MDLReadoutSwitcher,
+    frequency_codelength,
+    regret,
+    uniform_codelength,
+)
 from sklearn_mdl.metrics import (
     extrapolate,
     frequency_codelengths,
@@ -486,7 +491,60 @@ def test_a_label_to_come_is_as_noisy_as_those_of_the_later_half():
     early = np.full(400, 2.0)
     early[180:198] += noise
     found = extrapolate(early, 401)
-    assert found.upper[0] - found.lower[0] < 0.1
+    # Two labels of the later half are counted as if they were as noisy as these.
+    wanted = 2 * 1.645 * 1.35 * np.sqrt(2 * 1.0**2 / 200)
+    assert found.upper[0] - found.lower[0] == pytest.approx(wanted, rel=0.15)
+
+
+def rare_losses(rng, n, share, size):
+    """A falling curve on which a share of the labels costs ``size`` nats more."""
+    losses = law(n, 0.02, 1.5, 0.9) * rng.gamma(1.0, size=n)
+    return losses + size * rng.gamma(9.0, 1 / 9, size=n) * (rng.random(n) < share)
+
+
+@for_each("share, n", [(0.015, 100), (0.015, 200), (0.03, 100)])
+def test_intervals_hold_the_codelengths_of_labels_of_which_few_are_wrong(share, n):
+    rng, inside, is_precise = np.random.default_rng(n), [], []
+    for _ in range(150):
+        losses = rare_losses(rng, 2 * n, share, 3.5)
+        found = extrapolate(losses[:n], 2 * n)
+        inside.append(found.lower[0] <= losses.sum() <= found.upper[0])
+        is_precise.append(found.is_precise[0])
+    assert np.mean(inside) >= 0.85
+    assert np.mean(is_precise) < 0.02
+
+
+@pytest.mark.slow
+@for_each("n", [100, 200])
+def test_intervals_hold_the_codelengths_of_separable_classes_with_wrong_labels(n):
+    inside, right = [], []
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 9])
+        y = rng.integers(2, size=2 * n)
+        means = np.eye(2)[y][:, [0, 1] * 11] * ([6, 6] + [0] * 20)
+        wrong = rng.random(2 * n) < 0.03
+        y = np.where(wrong, rng.integers(2, size=2 * n), y)
+        losses = []
+        for factor in (1.0, 0.9):
+            X = rng.standard_normal(means.shape) + factor * means
+            switcher = MDLReadoutSwitcher("linear", random_state=0)
+            losses.append(switcher.partial_fit(X, y, classes=[0, 1]).codelengths_)
+        losses = np.array(losses)
+        found, ends = extrapolate(losses[:, :n], 2 * n), losses.sum(1)
+        inside += [(found.lower <= ends) & (ends <= found.upper)]
+        _, low, high = found.difference(0, 1)
+        right.append(low <= ends[0] - ends[1] <= high)
+    assert np.mean(inside) >= 0.85
+    assert np.mean(right) >= 0.9
+
+
+@for_each("draw", ["exponential", "uniform"])
+def test_without_rare_losses_the_guard_against_them_adds_little(draw):
+    losses = getattr(np.random.default_rng(0), draw)(size=1000)
+    found = extrapolate(losses, 1001)
+    deviation = np.sqrt(np.square(np.diff(losses)[-500:]).mean() / 2)
+    width = found.upper[0] - found.lower[0]
+    assert width < 1.2 * 2 * 1.645 * 1.35 * deviation
 
 
 def test_curves_of_any_width_are_taken_as_64_bits():
@@ -526,6 +584,27 @@ def test_more_orders_make_no_row_to_come_certain():
     assert alike.values == pytest.approx(one.values)
     least = 2 * 1.645 * np.sqrt(400) * 0.9
     assert (three.upper - three.lower)[0] > least
+
+
+@for_each("n_orders", [3, 6])
+def test_intervals_hold_the_means_of_a_later_ranking_in_other_orders(n_orders):
+    """The first labels cost more in some orders, for one curve or for both."""
+    rng = np.random.default_rng(n_orders)
+    inside, pairs, ratios = [], [], []
+    for _ in range(120):
+        rows = rng.uniform(0.29, 0.31, size=200)
+        starts = 2 * rng.gamma(4.0, size=(2, 1, n_orders))  # given and later orders
+        starts = starts + rng.gamma(1.0, size=(2, 2, n_orders))
+        losses = np.tile(rows[:100], (2, n_orders, 1))
+        losses[:, :, :5] += starts[0, :, :, None] / 5
+        found, ends = extrapolate(losses, 200), rows.sum() + starts[1].mean(1)
+        _, low, high = found.difference(0, 1)
+        inside.append((found.lower <= ends) & (ends <= found.upper))
+        pairs.append(low <= ends[0] - ends[1] <= high)
+        ratios.append((high - low) / (found.upper - found.lower).mean())
+    assert np.mean(inside) >= 0.85
+    assert np.mean(pairs) >= 0.85
+    assert np.mean(ratios) < 0.7  # what the orders do to both curves cancels
 
 
 @for_each(

@@ -461,7 +461,8 @@ class Tuned(FixedShare):
 def test_settings_that_cannot_be_written_down_are_refused():
     assert_decodes(small(switching=Tuned(3, memory={"a": (1, math.inf)})), X, y)
     with pytest.raises(
-        TypeError, match=r"^switching must consist of .* to be coded, got"
+        TypeError,
+        match=r"^switching must hold only .* in a message, got",
     ):
         encode_labels(small(switching=Tuned(memory=object())), X, y)
 

@@ -562,6 +562,24 @@ def test_a_codelength_by_mdl_needs_a_switcher(data):
         compare_protocols({"raw": None}, X, y, protocols={"mdl": GaussianNB()})
 
 
+@pytest.mark.parametrize("name", ["logme", "rankme"])
+def test_measures_without_an_estimator_refuse_one(name, data):
+    wanted = rf"The estimator of '{name}' must be None, got GaussianNB\(\)"
+    with pytest.raises(ValueError, match=wanted):
+        compare_protocols({"raw": None}, *data, protocols={name: GaussianNB()})
+
+
+def test_messages_on_a_single_dataset_name_no_empty_text(data):
+    X, y = data
+    for encoders, labels in (({"raw": X}, y * 0), (None, y), ({"raw": X[:3]}, y)):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            compare_protocols(encoders, X, labels, protocols=["knn"])
+        assert "''" not in str(caught.value)
+    comparison = compare_protocols({"raw": X}, X, y, protocols=["rankme"])
+    with pytest.raises(ValueError, match=r"one of \[None\], got 'x'; pass None"):
+        comparison.frame("x")
+
+
 def test_a_frame_without_pandas_says_how_to_get_it(full, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"need pandas.*sklearn_mdl\[plot\]"):

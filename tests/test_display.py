@@ -162,8 +162,9 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
     ],
 )
 def test_what_is_not_fitted_is_refused(draw, attribute):
-    words = f"SimpleNamespace must have '{attribute}', but it has none; call fit"
-    with pytest.raises(AttributeError, match=words):
+    said = f"SimpleNamespace must have '{attribute}', but does not; call fit, or pass "
+    said += "pipeline[-1] or search.best_estimator_"
+    with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
         draw(SimpleNamespace())
     assert plt.get_fignums() == []
 
@@ -205,10 +206,29 @@ def test_a_curve_named_uniform_is_meant_before_the_uniform_code(curves):
     assert not display.lines_["uniform"].get_ydata().any()
 
 
-@pytest.mark.parametrize("reference", ["uniform", "other"])
-def test_an_unknown_reference_is_refused(curves, reference):
-    with pytest.raises(ValueError, match=f"'high'.*got '{reference}'.*n_classes"):
-        CodelengthDisplay.from_codelengths(curves, reference=reference)
+def test_an_unknown_reference_is_refused(curves):
+    said = "reference must be None, an array, a mapping or one of "
+    said += f"{list(curves)}, got 'hihg'; pass 'high'"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        CodelengthDisplay.from_codelengths(curves, reference="hihg")
+
+
+def test_the_uniform_code_needs_the_number_of_classes(curves):
+    said = "n_classes must be given for reference='uniform', got None; for ten "
+    said += "classes, pass n_classes=10"
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        CodelengthDisplay.from_codelengths(curves, reference="uniform")
+
+
+def test_the_references_of_strategies_include_the_best_blocks():
+    losses = np.random.default_rng(0).random((20, 2))
+    said = "reference must be None, an array, a mapping or one of "
+    said += "['best blocks', 'best readout', 'own'], got 'best block'; "
+    said += "pass 'best blocks'"
+    draw = CodelengthDisplay.from_losses
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        draw(losses, {"own": "bayes"}, reference="best block")
+    draw(losses, {"own": "bayes"}, reference="best blocks")
 
 
 def test_from_estimator_draws_the_best_readout_of_each_architecture(switcher):
@@ -303,7 +323,8 @@ def test_from_estimator_compares_real_labels_with_the_featureless_gaussian(switc
             np.cumsum(switcher.codelengths_ - code),
         )
         assert display.ax_.get_ylabel() == "regret relative to Gaussian (nats)"
-    with pytest.raises(ValueError, match="got 'uniform'"):
+    said = r"one of \['auto', 'gaussian', 'best'\], got 'uniform'; pass"
+    with pytest.raises(ValueError, match=said):
         CodelengthDisplay.from_estimator(switcher, reference="uniform")
 
 

@@ -64,7 +64,8 @@ def test_the_frame_has_the_history(race):
 
 
 def test_what_is_no_race_is_refused(race):
-    with pytest.raises(AttributeError, match="encoder_names_"):
+    said = "EncoderRace must have 'encoder_names_', but does not; "
+    with pytest.raises(AttributeError, match=f"^{said}call race.update(.X, y.) first$"):
         RaceDisplay.from_race(EncoderRace(NAMES, 2))
     table = np.zeros((4, 2))
     options = {"threshold": 20.0, "eliminated_at": {}, "leader": "a"}

@@ -298,9 +298,10 @@ def test_of_many_encoders_those_are_named_that_are_ever_near_the_top():
         np.testing.assert_array_equal(display.artists_[name].get_ydata(), ranks[:, i])
 
 
-def test_a_legend_names_somebody():
+def test_a_legend_names_at_least_one_encoder():
     display = by_size([10], [[1, 2]], ["a", "b"])
-    with pytest.raises(ValueError, match="max_named must be a positive integer, got 0"):
+    said = "^max_named must be a positive integer, got 0; pass max_named=12$"
+    with pytest.raises(ValueError, match=said):
         display.plot(max_named=0)
 
 
@@ -312,7 +313,7 @@ def test_sizes_must_be_increasing_numbers_of_labels(scorer, sizes):
 
 def test_sizes_beyond_the_longest_dataset_are_refused(scorer):
     with pytest.raises(
-        ValueError, match=r"sizes must be at most 178.* pass sizes=None"
+        ValueError, match=r"sizes must be at most 178.* omit larger sizes"
     ):
         RankDisplay.from_scorer(scorer, kind="by-size", sizes=[10, 179])
 

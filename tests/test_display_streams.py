@@ -115,6 +115,26 @@ def test_a_code_from_elsewhere_is_a_reference_under_its_name():
     assert display.ax_.get_xscale() == "log"
 
 
+def test_the_reference_of_real_labels_may_be_an_array_or_none():
+    rng = np.random.default_rng(0)
+    cell = SimpleNamespace(
+        dataset="d", encoder="a", n_classes=0, codelengths=rng.random(60)
+    )
+    scorer = SimpleNamespace(
+        average_ranks_=np.array([1.0]),
+        cells_=[cell],
+        dataset_names_=["d"],
+        encoder_names_=["a"],
+    )
+    whole = np.cumsum(cell.codelengths)
+    for reference, nats in [
+        (np.ones(60), whole - np.arange(1, 61)),
+        ("uniform", whole),
+    ]:
+        display = CodelengthDisplay.from_scorer(scorer, reference=reference)
+        np.testing.assert_allclose(display.lines_["a"].get_ydata(), nats)
+
+
 @pytest.mark.parametrize("reference", [{}, {"a": [1.0], "b": [1.0]}])
 def test_two_references_are_refused(reference):
     with pytest.raises(

@@ -100,13 +100,21 @@ def test_groups_are_not_raced_and_real_labels_are():
     assert "noise" in ranking.fit({"a": (features, real)}).eliminated_
 
 
-def test_if_none_stays_everywhere_it_is_refused():
+def test_only_losers_to_the_same_encoder_on_every_dataset_are_out():
     features, y = dataset(0)
-    one = {"good": features["whole"], "bad": features["noise"]}
-    other = {"good": features["noise"], "bad": features["whole"]}
-    message = r"\((bad|good) out at .* labels on .; (bad|good) out at .* labels on .\)"
-    with pytest.raises(ValueError, match=message):
-        scorer().fit({"a": (one, y), "b": (other, y)})
+    whole, noise = features["whole"], features["noise"]
+    none = np.zeros((90, 1))
+    one = {"a": whole, "b": noise, "second": features["half"], "none": none}
+    other = {"a": noise, "b": whole, "second": features["half"], "none": none}
+    ranking = scorer(n_orders=1)
+    for data in ({"x": (one, y)}, {"x": (one, y), "y": (one, y)}):
+        assert {"b", "none"} <= set(ranking.fit(data).eliminated_)
+        assert "a" in ranking.encoder_names_
+    found = ranking.fit({"x": (one, y), "y": (other, y)}).eliminated_
+    assert not {"a", "b", "second"} & set(found)
+    grouped = np.arange(90) // 3
+    both = {"x": (one, y), "y": (one, y, grouped)}
+    assert ranking.fit(both).eliminated_ == {}
 
 
 @pytest.mark.slow

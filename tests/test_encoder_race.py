@@ -313,6 +313,14 @@ def test_settings_stay_as_they_were_when_the_race_began():
             call()
 
 
+def test_encoders_stay_those_with_which_the_race_began():
+    X, encoders = FEATURES["whole"], {"rows": None, "others": None}
+    race = EncoderRace(encoders, 3).update(X[:5], LABELS[:5])
+    encoders["others"] = FunctionTransformer()
+    with pytest.raises(ValueError, match=r"^encoders must be .*, as when this race"):
+        race.update(X[5:9], LABELS[5:9])
+
+
 def test_a_race_is_resumed_as_it_was_begun_or_not_at_all(tmp_path):
     add(race_of(folder=tmp_path), 10)
     others = [

@@ -3,7 +3,10 @@
 A set is complete or absent, computed once, and has the same bits after a kill.
 """
 
+import importlib
+import linecache
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +20,9 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from torch import nn
 
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl._core.stream.samples import is_mapped
@@ -208,7 +213,9 @@ def test_a_damaged_set_is_never_taken_for_a_whole_one(tmp_path, monkeypatch):
     content[-3] ^= 1
     path.write_bytes(content)
     seen = counted(monkeypatch)
-    with pytest.warns(UserWarning, match="recomputed, because .* checksum differs"):
+    said = "^Recomputing features, because the cached file "
+    said += re.escape(f"{path} is damaged (its checksum differs)")
+    with pytest.warns(UserWarning, match=f"{said}$"):
         np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
     assert sum(seen) == 23
     np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
@@ -358,6 +365,145 @@ def test_features_of_any_transformer_are_kept(tmp_path):
     with pytest.raises(ZeroDivisionError):
         cache.features(PCA(3), X, check=lambda features: 1 / 0)
     assert len(list(tmp_path.iterdir())) == 3
+
+
+class Pooling(nn.Module):
+    def __init__(self, kind, offset):
+        super().__init__()
+        self.kind = kind
+        self.offset = torch.tensor(float(offset))
+        self.register_buffer("scale", torch.tensor(2.0 + offset), persistent=False)
+        self.unpicklable = lambda batch: batch
+
+    def forward(self, batch):
+        pooled = batch.amax((2, 3)) if self.kind == "max" else batch.mean((2, 3))
+        return self.scale * pooled + self.offset
+
+
+def test_modules_differ_by_their_attributes(tmp_path):
+    modules = {
+        f"{kind} {offset}": nn.Sequential(Pooling(kind, offset))
+        for kind in ("max", "mean")
+        for offset in (0, 1)
+    }
+    encoders = {
+        name: TorchEncoder(m, pool="model", device="cpu") for name, m in modules.items()
+    }
+    cache = FeatureCache(tmp_path)
+    for _ in range(2):
+        for each in encoders.values():
+            found = cache.features(each, IMAGES)
+            np.testing.assert_array_equal(found, each.transform(IMAGES))
+    assert len(sets(tmp_path)) == 4
+
+
+KEYS = """
+import sys
+import numpy as np
+import torch
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+from sklearn_mdl.encoders import FeatureCache, TextEncoder, TorchEncoder
+from sklearn_mdl.model_selection import EncoderRace
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 3)
+        self.others = {"tensors": [torch.ones(2), torch.eye(3).to_sparse()]}
+
+    def encode(self, texts, **options):
+        rows = torch.tensor([[len(text), text.count("a")] for text in texts])
+        return self.layer(rows.float()).detach().numpy()
+
+torch.manual_seed(0)
+texts, images = ["a cat", "a dog"], np.zeros((2, 4, 4, 3), np.uint8)
+image = TorchEncoder(nn.Conv2d(3, 2, 2), pool="avg", device="cpu")
+for given, X in [
+    (TextEncoder(Model()), texts),
+    (image, images),
+    (make_pipeline(image, StandardScaler()), images),
+    (FrozenEstimator(image), images),
+]:
+    print(FeatureCache("features").path(given, X).name)
+race = EncoderRace({"a": image, "none": None}, 2, folder=sys.argv[1])
+rows = images + np.arange(2, dtype=np.uint8)[:, None, None, None]
+print(race.resume().n_labels_, file=sys.stderr)
+race.update({"a": image.transform(rows), "none": np.eye(2)}, [0, 1])
+"""
+
+
+def test_keys_are_the_same_in_every_process(tmp_path):
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", KEYS, str(tmp_path)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for seed in "12"
+    ]
+    names = found[0].stdout.split()
+    assert found[1].stdout.split() == names
+    assert len(set(names)) == 4
+    assert [each.stderr.split()[-1] for each in found] == ["0", "2"]
+
+
+OWN = """
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from torch import nn
+
+
+def scaled(X):
+    return np.asarray(X) * 3
+
+
+class Base(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        self.is_fitted_ = True
+        return self
+
+    def transform(self, X):
+        return np.asarray(X) * 3
+
+
+class Scaled(Base):
+    pass
+
+
+class Tripled(nn.Module):
+    def forward(self, batch):
+        return batch.flatten(1) * 3
+"""
+OWN_ENCODERS = {
+    "class": lambda own: own.Scaled(),
+    "frozen": lambda own: FrozenEstimator(own.Scaled()),
+    "pipeline": lambda own: make_pipeline("passthrough", own.Scaled()),
+    "function": lambda own: FunctionTransformer(own.scaled),
+    "network": lambda own: TorchEncoder(nn.Sequential(own.Tripled()), pool="model"),
+}
+
+
+@pytest.mark.parametrize("kind", OWN_ENCODERS)
+def test_features_are_computed_again_if_the_encoder_has_other_code(
+    kind, tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    name, means = f"own_{kind}", []
+    X = IMAGES[:4] if kind == "network" else np.ones((4, 2))
+    for code in (OWN, OWN, OWN.replace("* 3", "* 30"), OWN):
+        (tmp_path / f"{name}.py").write_text(code)
+        linecache.checkcache()
+        sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        given = OWN_ENCODERS[kind](importlib.import_module(name))
+        means.append(FeatureCache(tmp_path / "features").features(given, X).mean())
+    assert means[0] == means[1] == means[3] == pytest.approx(means[2] / 10)
+    assert len(sets(tmp_path / "features")) == 2
 
 
 def test_transformers_that_have_no_key_are_refused(tmp_path):

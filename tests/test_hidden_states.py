@@ -1,5 +1,6 @@
 """Hidden states collected while a model runs: the views of what it computes."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -33,11 +34,11 @@ class Model(nn.Module):
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(8, 2, **layer) for _ in range(2)
         )
-        self.fail_at, self.n_runs = None, 0
+        self._fail_at, self._n_runs = None, 0
 
     def forward(self, input_ids, attention_mask, output_hidden_states=False):
-        self.n_runs += 1
-        if self.n_runs == self.fail_at:
+        self._n_runs += 1
+        if self._n_runs == self._fail_at:
             raise KeyboardInterrupt
         states = [self.embed(input_ids)]
         for layer in self.layers:
@@ -114,15 +115,15 @@ def test_collecting_goes_on_after_an_interruption(model, tmp_path, capsys):
     encoder = HiddenStatesEncoder(model, tokenize, batch_size=2)
     wanted = encoder.fit_transform(TEXTS)
     cached = CachedEncoder(encoder.set_params(verbose=1), tmp_path)
-    model.n_runs, model.fail_at = 0, 4  # one run for the width, two minibatches
+    model._n_runs, model._fail_at = 0, 4  # one run for the width, two minibatches
     with pytest.raises(KeyboardInterrupt):
         cached.fit_transform(TEXTS)
-    model.n_runs, model.fail_at = 0, None
+    model._n_runs, model._fail_at = 0, None
     assert_array_equal(cached.transform(TEXTS), wanted)
-    assert model.n_runs == 1  # the last minibatch
+    assert model._n_runs == 1  # the last minibatch
     assert "5/5" in capsys.readouterr().err
     assert_array_equal(cached.transform(TEXTS), wanted)
-    assert model.n_runs == 1
+    assert model._n_runs == 1
     (path,) = tmp_path.glob("*.safetensors")
     assert_array_equal(load_features(path), wanted)
     assert cached.view_slices_ == encoder.view_slices_
@@ -168,7 +169,7 @@ def test_a_ranking_takes_texts(model, tmp_path):
         ({"layers": ["layers.2"]}, "name of a module inside the model"),
         ({"layers": ["layers.0.norm1", ""]}, "layer"),
         ({"positions": "cls"}, "positions must be"),
-        ({"positions": -2}, "Example 1 must have at least 2 tokens for position -2"),
+        ({"positions": -2}, "Example 1 must have 2 or more tokens for position -2"),
         ({"tokenizer": None}, "X without a tokenizer must be lists of token ids"),
         (
             {"tokenizer": lambda rows: {"input_ids": rows}},
@@ -210,8 +211,22 @@ def test_outputs_that_are_no_states_of_tokens_are_named():
     encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
     with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
         encoder.fit([[1, 2, 3]])
-    with pytest.raises(ValueError, match="pass names, for example layers="):
+    with pytest.raises(ValueError, match=r"got 'Tensor'; wrap it$"):
         HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
+    named = Silent()
+    named.blocks = nn.ModuleList([nn.Embedding(9, 4)])
+    named.forward = lambda input_ids, attention_mask, **_: named.blocks[0](input_ids)
+    with pytest.raises(ValueError, match=r"; pass for example layers=\['blocks.0'\]$"):
+        HiddenStatesEncoder(named).fit([[1, 2, 3]])
+    HiddenStatesEncoder(named, layers=["blocks.0"]).fit([[1, 2, 3]])
+
+
+@pytest.mark.parametrize(("layers", "distinct"), [([0, -3], [0]), ([1, 1], [1])])
+def test_the_advice_on_repeated_layers_works(model, layers, distinct):
+    said = re.escape(f"; pass layers={distinct}")
+    with pytest.raises(ValueError, match=f"{said}$"):
+        HiddenStatesEncoder(model, tokenize, layers=layers).fit(TEXTS)
+    HiddenStatesEncoder(model, tokenize, layers=distinct).fit(TEXTS)
 
 
 class Silent(nn.Module):

@@ -284,10 +284,15 @@ def test_maps_may_have_their_channels_last():
     "options, match",
     [
         ({"layer": "5"}, "pass one of"),
-        ({"layer": ["0", "0"]}, "distinct names"),
-        ({"layer": []}, "distinct names"),
+        (
+            {"layer": ["0", "0"]},
+            r"^Views must be distinct, got \['0\|avg', '0\|avg'\]; pass each layer and "
+            "pool once, and not 'default' with 'avg' or 'model'$",
+        ),
+        ({"layer": []}, r"^layer must be non-empty, got \[\]; pass layer='last'$"),
+        ({"pool": []}, r"^pool must be non-empty, got \[\]; pass pool='avg'$"),
         ({"pool": "mean"}, r"pool must be one of \[\'default\'"),
-        ({"pool": ["model", "default"]}, "distinct names"),
+        ({"pool": ["model", "default"]}, r"^Views must be distinct, got \['last\|mod"),
         ({"layer": "0", "pool": "model"}, "must be 'last'"),
         ({"layer": "0", "pool": "cls"}, "tokens that begin with a class token"),
         (
@@ -323,17 +328,63 @@ class Twice(nn.Module):
     "module, options, match",
     [
         (Pair(), {}, "module must be one tensor, got 'tuple'"),
-        (nn.Sequential(Pair()), {"layer": "0"}, "output of '0' must be one tensor"),
-        (Twice(), {"layer": "inner"}, "'inner' must run only once"),
+        (
+            nn.Sequential(nn.Sequential(Pair())),
+            {"layer": "0"},
+            "^The output of '0' must be one tensor, got 'tuple'; pass one of "
+            r"\['0.0'\]$",
+        ),
+        (
+            nn.Sequential(Pair()),
+            {"layer": "0"},
+            "^The output of '0' must be one tensor, got 'tuple'; omit this layer$",
+        ),
+        (
+            Twice(),
+            {"layer": "inner"},
+            "^Layer 'inner' must run once per minibatch, but ran twice; pass another "
+            "layer$",
+        ),
+        (
+            nn.Flatten(),
+            {"layer": "0"},
+            "^layer must be the name of a module inside the model, got '0'; pass "
+            "layer='last'$",
+        ),
         (Twice(), {"layer": "unused"}, "'unused' must run"),
         (nn.Conv2d(3, 3, 1), {}, r"vectors .* got \(1, 3, 40, 52\)"),
         (Tokens(), {"pool": "cls"}, "begin with a class token"),
-        (nn.Unflatten(1, (3, 1)), {"pool": "avg"}, "pass pool='flatten'"),
+        (
+            nn.Unflatten(1, (3, 1)),
+            {"pool": "avg"},
+            r"^The output of 'last' must be 2-D, 3-D or 4-D, got \(1, 3, 1, 40, 52\); "
+            "pass pool='flatten'$",
+        ),
     ],
 )
 def test_modules_without_vectors_are_refused(module, options, match):
     with pytest.raises(ValueError, match=match):
         TorchEncoder(module, **options).fit(IMAGES)
+
+
+def test_outputs_of_any_shape_can_be_flattened():
+    class Brightness(nn.Module):
+        def forward(self, x):
+            return x.mean((1, 2, 3))
+
+    for module, width in [(Brightness(), 1), (nn.Unflatten(1, (3, 1)), 3 * 40 * 52)]:
+        X = TorchEncoder(module, pool="flatten").fit_transform(IMAGES)
+        assert X.shape == (len(IMAGES), width)
+
+
+def test_tokens_without_a_class_token_can_be_declared_to_have_one():
+    said = (
+        r"^The output of 'last' must be tokens that begin with a class token, got "
+        r"\(1, .*\); pass pool='avg', or n_prefix_tokens=1 to TorchEncoder$"
+    )
+    with pytest.raises(ValueError, match=said):
+        TorchEncoder(Tokens(), pool="cls").fit(IMAGES)
+    TorchEncoder(Tokens(), pool="cls", n_prefix_tokens=1).fit(IMAGES)
 
 
 def test_preprocessing_must_make_tensors_of_one_shape():
@@ -561,5 +612,5 @@ def test_missing_libraries_are_named(monkeypatch):
 
 def test_images_that_are_decoded_otherwise_are_not_joined(paths):
     drawn = LazyImages(paths, Image.open, "drawn")
-    with pytest.raises(ValueError, match=r"equal decode and about, got \['', 'drawn'"):
+    with pytest.raises(ValueError, match=r"decoded in the same way, got \['', 'drawn'"):
         LazyImages(paths) + drawn

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from each_case import for_each
+from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -70,6 +71,9 @@ KINDS = {
     "pandas": lambda: as_pandas("float64"),
     "pandas of its own types": lambda: as_pandas("Float32"),
     "polars": as_polars,
+    "sparse, by row": lambda: (sparse.csr_array(X), Y),
+    "sparse, by column": lambda: (sparse.csc_matrix(X), Y),
+    "sparse, by entry": lambda: (sparse.coo_array(X), Y),
 }
 
 
@@ -84,6 +88,9 @@ def test_what_the_rows_come_in_changes_no_bit(kind, expected):
     pieces = switcher().partial_fit(X_given[:50], y_given[:50], classes=CLASSES)
     pieces.partial_fit(X_given[50:], y_given[50:])
     np.testing.assert_array_equal(pieces.codelengths_, expected.codelengths_)
+    said = switcher(shuffle=True).dry_run(X_given, y_given, groups=Y)
+    wanted = switcher(shuffle=True).dry_run(X, Y, groups=Y)
+    assert (said.n_rows, said.memory_bytes) == (120, wanted.memory_bytes)
 
 
 NUMBERS = 2**53 + np.arange(3)  # float64 knows two of them

@@ -724,7 +724,7 @@ def test_a_kernel_without_a_factor_fails_alone_from_that_row_on(row, max_exact, 
 
 def test_factors_that_memory_cannot_hold_are_refused(monkeypatch):
     monkeypatch.setattr(_kernel_learners, "memory_of", lambda device: 4 * 60**2 - 1)
-    with pytest.raises(MemoryError, match=r"Factors of 60 rows .* max_exact=39$"):
+    with pytest.raises(MemoryError, match=r"Exact kernels of 60 rows .* max_exact=39$"):
         KernelReadout(max_exact=None).fit(*digits(60))
     KernelReadout().fit(*digits(60))
 
@@ -808,6 +808,21 @@ def test_a_kernel_that_raises_fails_alone_from_that_row_on(kind, row):
     for part in (slice(0, 5), slice(5, 40), slice(40, 60)):
         pieces.partial_fit(X[part], y[part], **options)
     np.testing.assert_array_equal(pieces.readout_losses_, losses)
+
+
+def test_functions_are_kernels_of_different_names():
+    readouts = [KernelReadout(easily_tired), KernelReadout(RBF()), KernelReadout("rbf")]
+    names = ["easily_tired kernel", "RBF kernel", "rbf kernel"]
+    assert [readout.architecture for readout in readouts] == names
+
+
+@pytest.mark.parametrize("kind", [KernelReadout, KernelReadoutRegressor])
+def test_a_warning_of_a_single_readout_names_the_error_of_its_kernel(kind):
+    X, y = digits(60)
+    X[8, 0] = -1.0
+    words = r"^all readouts have diverged \(RuntimeError: no negative numbers\) and"
+    with pytest.warns(UserWarning, match=words):
+        kind(easily_tired, scaling=None).fit(X, y)
 
 
 @for_each(

@@ -282,6 +282,22 @@ def test_a_column_may_begin_with_one_class_that_comes_alone():
     assert found.codelength_ == several().fit(X, labels).codelength_
 
 
+def test_a_refused_call_names_no_new_class():
+    labels = np.where(np.arange(150) > 100, 9, Y[:, 0]), Y[:, 1]
+    found, clean = (
+        several(new_classes="escape").partial_fit(X[:50], Y[:50, :2], CLASSES[:2])
+        for _ in range(2)
+    )
+    wrong = X[50:53].copy()
+    wrong[1, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        found.partial_fit(wrong, [[7, 0], [1, 0], [0, 1]])
+    assert [known.tolist() for known in found.classes_] == CLASSES[:2]
+    for each in (found, clean):
+        each.partial_fit(X[50:], np.column_stack(labels)[50:])
+    assert_array_equal(found.codelengths_, clean.codelengths_)
+
+
 def test_a_constant_column_costs_little_where_its_classes_are_given():
     labels = np.column_stack([Y[:, 0], np.zeros(150, int)])
     found = several().partial_fit(X, labels, classes=[[0, 1], [0, 1]])
@@ -535,3 +551,9 @@ def test_real_multi_label_data_are_compressed():
     )
     found = several().fit(rows, labels)
     assert found.codelength_ < 0.8 * found.frequency_codelength_
+
+
+def test_readouts_without_a_seed_serve_all_columns():
+    fitted = MultiOutputSwitcher(KernelReadout()).fit(X, Y)
+    alone = [KernelReadout().fit(X, column).codelength_ for column in Y.T]
+    assert_array_equal(fitted.output_codelengths_, alone)

@@ -192,7 +192,7 @@ def test_the_command_line_permutes_labels(tmp_path, capsys):
     for more, words in (
         (["--keep-order"], "--permutations cannot be combined with --keep-order"),
         (["--readouts", "nets"], "--permutations needs kernel readouts, which"),
-        (["--permutations", "0"], "n_permutations must be a positive integer, got 0"),
+        (["--permutations", "0"], "--permutations must be a positive integer, got 0"),
     ):
         assert main(["score", *files, *quick, *more]) == 2
         assert words in capsys.readouterr().err

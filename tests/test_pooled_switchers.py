@@ -140,7 +140,7 @@ def test_groups_are_those_given_that_have_weight(groups, weights, names):
 @pytest.mark.parametrize(
     ("pooling", "words"),
     [
-        ([0, 1], "must be 4 labels, one for each readout"),
+        ([0, 1], "must name the kinds of all 4 readouts"),
         (LogLinearPool(prior_precision=-1), "`prior_precision` must be a positive"),
         ("all", "pooling"),
     ],

@@ -243,7 +243,10 @@ def test_grids_refuse_in_a_sentence(arguments, settings, words):
     ("settings", "words"),
     [
         ({"lrr": [1]}, "parameters of MLPReadout, .*, lr, .*got 'lrr'; .* mean 'lr'"),
-        ({"learning_rate": 1}, "of MLPReadout, .*got 'learning_rate'; omit"),
+        (
+            {"learning_rate": 1},
+            "of MLPReadout, .*got 'learning_rate'; pass one of these",
+        ),
         ({"model": "a", "momentun": 0}, "of ScratchReadout, .*; .* mean 'momentum'"),
         ({"encoder": ENCODER, "scaling": None}, "of FineTunedReadout, .*got 'scaling'"),
     ],

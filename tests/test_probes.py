@@ -175,6 +175,12 @@ def test_held_out_rows_are_not_learned(digits):
     assert torch.equal(one._net.pairs[0][0], other._net.pairs[0][0])
 
 
+@pytest.mark.parametrize("kind", [LinearProbe, MLPProbe])
+def test_an_invalid_setting_names_the_probe(kind):
+    with pytest.raises(ValueError, match=rf"'lr' parameter of {kind.__name__} must be"):
+        kind(lr=-1).fit(np.eye(20), np.arange(20) % 2)
+
+
 def test_what_diverged_is_never_chosen(digits):
     X, _, y, _ = digits
     probe = MLPProbe(
@@ -267,7 +273,7 @@ def test_labels_may_be_words_and_features_tensors(digits, quick):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"lr": (1e-3, 0.0)}, "'lr' parameter of LinearReadout"),
+        ({"lr": (1e-3, 0.0)}, "'lr' parameter of LinearProbe"),
         ({"lr": ()}, "lr must hold at least one"),
         ({"weight_decay": -1.0}, "'weight_decay' parameter"),
         ({"ema_step_size": (1.0, 1.5)}, "'ema_step_size' parameter"),

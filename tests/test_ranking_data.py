@@ -268,6 +268,8 @@ def test_results_in_a_file_are_refused_before_anything_runs(tmp_path):
     (tmp_path / "cells").write_text("mine")
     with pytest.raises(NotADirectoryError, match="Cells must be kept in a directory"):
         small(results=tmp_path).fit({"w": wine()}, {"raw": None})
+    with pytest.raises(NotADirectoryError, match="Cells must be kept in a directory"):
+        small(results=tmp_path / "cells").fit({"w": wine()}, {"raw": None})
     assert (tmp_path / "cells").read_text() == "mine"
 
 

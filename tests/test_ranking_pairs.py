@@ -71,7 +71,7 @@ class TestChoiceOfPairs:
     def test_large_pools_need_a_choice(self, compare):
         scores = np.random.default_rng(0).uniform(1, 2, size=(5, 41))
         with pytest.raises(
-            ValueError, match="at most 40 encoders, got 41; pass pairs="
+            ValueError, match="at most 40 encoders, got 41; pass top_k=40, or only the"
         ):
             compare(scores)
         assert len(compare(scores, top_k=4).pairs) == 6
@@ -91,8 +91,8 @@ class TestChoiceOfPairs:
         ({"pairs": [[0.0, 1.0]]}, "got float64 in shape"),
         ({"pairs": [[0, 6]]}, "columns from 0 to 5, got 0 to 6"),
         ({"pairs": [[-1, 2]]}, "columns from 0 to 5, got -1 to 2"),
-        ({"pairs": [[2, 2]]}, "pair two different columns"),
-        ({"pairs": [[0, 1], [1, 0]]}, "pair two different columns"),
+        ({"pairs": [[2, 2]]}, "pair two different encoders"),
+        ({"pairs": [[0, 1], [1, 0]]}, "pair two different encoders"),
         ({"top_k": 1}, "integer of at least 2, got top_k=1; pass top_k=2"),
         ({"top_k": 7}, "at most the number of encoders, 6, got top_k=7"),
         ({"top_k": 2, "pairs": [[0, 1]]}, "got both; omit top_k=2"),

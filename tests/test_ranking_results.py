@@ -118,10 +118,18 @@ def test_statistics_are_those_of_the_mean_codelengths(scorer):
 def test_pairs_go_by_name(scorer, method):
     found = getattr(scorer, method)([("narrow", "wide")])
     assert found.pairs.tolist() == [[2, 0]]
-    with pytest.raises(
-        ValueError, match=r"pairs must be pairs of names in .*'big'; pass pairs"
-    ):
-        getattr(scorer, method)([("narrow", "big")])
+    for pairs in ([("narrow", "big")], ["narrow", "wide"], [("wide",)], [0, 1], []):
+        said = f"pairs must be pairs of names in {scorer.encoder_names_}, got {pairs}; "
+        said += f"pass pairs=[{tuple(scorer.encoder_names_[:2])}]"
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+            getattr(scorer, method)(pairs)
+
+
+def test_one_encoder_has_no_pairs():
+    said = "pairs must be pairs of names in ['wide'], got [('wide', 'wide')]; rank at "
+    said += "least two encoders"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        fit(encoders=["wide"])[0].pairwise_wilcoxon([("wide", "wide")])
 
 
 @pytest.mark.parametrize(
@@ -149,8 +157,11 @@ def test_one_dataset_or_encoder_is_refused_by_what_cannot_do_with_it():
         assert "Friedman" not in scorer.summary()
     with pytest.raises(ValueError, match="must have at least 2 encoders"):
         one_encoder.pairwise_wilcoxon()
-    with pytest.raises(ValueError, match="at least 2 orders"):
+    with pytest.raises(
+        ValueError, match="number of orders must be at least 2, got 1; "
+    ):
         one_dataset.order_spread()
+    assert one_encoder.rank_groups() == []
 
 
 # Orders
@@ -234,8 +245,17 @@ def test_one_order_has_differences_and_no_spread():
     found = scorer.paired_differences()
     assert np.isnan(found.std).all()
     assert (found.error > 0).all()
-    with pytest.raises(ValueError, match="at least 2 orders, got"):
-        order_spread(np.ones((2, 2)))
+    for table in (np.ones((2, 2, 1)), np.ones((2, 2))):
+        with pytest.raises(
+            ValueError, match="number of orders must be at least 2, got 1; "
+        ):
+            order_spread(table)
+
+
+def test_an_extrapolation_names_the_dataset_that_it_cannot_take(scorer):
+    cells = [replace(cell, n_samples=39) for cell in scorer.cells_]
+    with pytest.raises(ValueError, match=r"but 'd 0' has 39 labels .*best\('d 0'\)"):
+        Ranking(cells).extrapolate(1000)
 
 
 # Named results
@@ -314,7 +334,7 @@ def test_displays_take_a_group(scorer):
     ("groups", "error", "message"),
     [
         ({"g": ["d 9"]}, ValueError, r"in \['d 0', 'd 1'\], but 'g' holds 'd 9'"),
-        ({"g": "d 0"}, TypeError, r"group 'g' is 'd 0'; write {'g': \['d 0', 'd 1'\]}"),
+        ({"g": "d 0"}, TypeError, r"group 'g' is 'd 0'; write {'g': \['d 0'\]}"),
         ({"g": None}, TypeError, "group 'g' is None"),
     ],
 )
@@ -624,7 +644,7 @@ def test_the_page_says_what_failed(monkeypatch, tmp_path):
     write_results(scorer, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     text = "".join(page.text)
-    assert "because cells failed: d 1." in text
+    assert "because cells or encoders failed: d 1." in text
     assert "<em>no</em> luck" in text
 
 

@@ -636,7 +636,8 @@ def test_an_encoder_that_fails_on_a_dataset_does_not_stop_the_others(tmp_path):
 def test_a_failed_score_says_why(monkeypatch):
     failing(monkeypatch, ("", "PCA", 0))
     X, y = raw_study()["data 0"]
-    with pytest.raises(ValueError, match=r"A score needs all its cells.*no room"):
+    words = r"A score needs all its cells, but 'PCA', order 0 \(.*no room"
+    with pytest.raises(ValueError, match=words):
         small()(PCA(1).fit(X), X, y)
 
 
@@ -769,7 +770,9 @@ def test_damaged_features_are_reported_and_made_again(tmp_path):
     (path,) = (tmp_path / "features").iterdir()
     before = path.read_bytes()
     path.write_bytes(before[:-3])
-    with pytest.warns(UserWarning, match="are recomputed"):
+    with pytest.warns(
+        UserWarning, match="^Recomputing features, because the cached file"
+    ):
         small(results=tmp_path).fit(raw_study(1), {"pca": PCA(1)})
     assert path.read_bytes() == before
 

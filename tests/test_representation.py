@@ -664,7 +664,7 @@ def test_names_of_no_list_of_readouts_are_refused(switcher, budget):
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
     labels = y if isinstance(switcher, MDLReadoutSwitcher) else X[:, 0]
     scorer = RepresentationScorer(switcher, time_budget=budget)
-    with pytest.raises(ValueError, match="readouts must be a list, None or one of"):
+    with pytest.raises(ValueError, match="a list of readouts must be None or one of"):
         scorer.fit({"data": ({"raw": X}, labels)})
 
 
@@ -727,9 +727,24 @@ def _bad_inputs():
         "numbered encoder": ({"d": ({7: X}, y)}, None, TypeError, "write '7'"),
         "no labels": ({"d": (X,)}, {"e": None}, TypeError, r"pair .*'d' is tuple"),
         "features alone": ({"d": X}, {"e": None}, TypeError, "pair .*'d' is ndarray"),
-        "data without encoders": (plain, None, ValueError, "'d' holds data"),
-        "features, encoders": (given, {"e": None}, ValueError, "'d' holds precomputed"),
-        "mixed": ({**given, "x": (X, y)}, None, ValueError, "'x' holds data"),
+        "data without encoders": (
+            plain,
+            None,
+            ValueError,
+            "'d' needs encoders, got none",
+        ),
+        "features, encoders": (
+            given,
+            {"e": None},
+            ValueError,
+            "'d' holds features already, but got encoders too",
+        ),
+        "mixed": (
+            {**given, "x": (X, y)},
+            None,
+            ValueError,
+            "'x' needs encoders, got none",
+        ),
         "too few rows": (
             {"d": ({"a": X[:9]}, y)},
             None,

@@ -42,13 +42,14 @@ from sklearn_mdl._core.io.parameters import (
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl.baselines import LinearProbe
 from sklearn_mdl.encoders import CachedEncoder, TimmEncoder
+from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     DummyReadout,
     FineTunedReadout,
     LinearReadoutRegressor,
     ScratchReadout,
 )
-from sklearn_mdl.switching import RunLength
+from sklearn_mdl.switching import Race, RunLength
 
 # Lists hold a readout that diverges on purpose.
 pytestmark = pytest.mark.filterwarnings(
@@ -164,7 +165,7 @@ def test_a_single_readout_can_be_saved(tmp_path):
     for each in (found, whole):
         each.partial_fit(X[60:99], Y[60:99])
     np.testing.assert_array_equal(found.codelengths_, whole.codelengths_)
-    with pytest.raises(ValueError, match="store must be 'memory' for a MLPReadout"):
+    with pytest.raises(ValueError, match="store must be 'memory' for MLPReadout,"):
         MLPReadout.load(tmp_path / "a.safetensors", store=tmp_path / "b")
 
 
@@ -215,7 +216,9 @@ def test_nothing_is_saved_of_what_has_not_begun(tmp_path):
 
 def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
     switcher = pool(random_state=np.random.RandomState(0)).fit(X[:60], Y[:60])
-    with pytest.raises(TypeError, match=r"random_state must consist of .* call pickle"):
+    with pytest.raises(
+        TypeError, match=r"random_state must consist of .* replace save by pickle"
+    ):
         switcher.save(tmp_path / "a.safetensors")
     assert not list(tmp_path.iterdir())
     assert_same(pickle.loads(pickle.dumps(switcher)), switcher)
@@ -236,8 +239,8 @@ def test_a_file_of_another_class_is_refused(tmp_path):
     LinearReadout(random_state=0, device="cpu").fit(X[:40], Y[:40]).save(path)
     with pytest.raises(
         ValueError,
-        match=r"must hold a MDLReadoutSwitcher, but it holds a LinearReadout; "
-        r"call LinearReadout\.load",
+        match=r"of class MDLReadoutSwitcher, but its class is LinearReadout; call "
+        r"LinearReadout\.load",
     ):
         MDLReadoutSwitcher.load(path)
 
@@ -351,6 +354,26 @@ def test_a_file_goes_on_as_it_was_fitted_whatever_was_set_since(tmp_path, later)
         each.partial_fit(X[70:99], Y[70:99])
     assert_same(found, fitted)
     assert len(fitted.classes_) == 10
+
+
+@pytest.mark.parametrize(
+    "later", [{"race__slack": 0.0}, {"pooling__half_life": 3.0}], ids=str
+)
+def test_parts_of_a_mixture_that_are_set_later_do_not_change_the_stream(later):
+    readouts = [LinearReadout(lr=10.0**-k) for k in range(1, 7)]
+    readouts += [KernelReadout(), KernelReadout("linear")]
+    race = Race(min_samples=16, min_readouts=2, slack=1e6)
+    options = {"race": race, "pooling": LogLinearPool(), "random_state": 0}
+    fitted, other = (
+        MDLReadoutSwitcher(readouts, **options).fit(X[:50], Y[:50]) for _ in range(2)
+    )
+    settings = str(fitted.settings_)
+    unchanged = pickle.loads(pickle.dumps(fitted))
+    fitted.set_params(**later)  # also changes the objects of the other switcher
+    assert str(fitted.settings_) == settings
+    for each in (fitted, other, unchanged):
+        each.partial_fit(X[50:], Y[50:])
+    assert fitted.codelength_ == other.codelength_ == unchanged.codelength_
 
 
 # Encoders that a file may name, and what they would read.
@@ -493,6 +516,13 @@ def forge(folder, data):
         assert "\n" not in text
     else:
         assert found.n_samples_seen_ == 8
+
+
+def test_any_number_of_empty_rows_is_read_at_once(tmp_path):
+    path = tmp_path / "empty.safetensors"
+    write_archive(path, "estimator", {"rows": np.empty((10**18, 0))}, {})
+    arrays, _ = read_archive(path, "estimator")
+    assert arrays["rows"].shape == (10**18, 0)
 
 
 HUGE = [-1, 0, 2**16, 2**31, 2**63, 10**12, 10**30, 10**4000]

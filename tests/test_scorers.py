@@ -550,7 +550,9 @@ def test_a_refit_has_the_settings_of_the_fit_and_leaves_its_files_alone(tmp_path
         first = refit_codelength_scorer(estimator, X, labels)
         assert refit_codelength_scorer(estimator, X, labels) == first < 0
         assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == files
-    with pytest.raises(TypeError, match="refit_codelength_scorer needs an MDLReadoutS"):
+    with pytest.raises(
+        TypeError, match="refit_codelength_scorer needs a switcher or readout"
+    ):
         refit_codelength_scorer(StandardScaler().fit(X), X, y)
 
 

@@ -81,6 +81,18 @@ def test_ends_may_be_a_number_or_timestamps_or_changes_of_the_readout(switcher):
     assert abs(ends[0] - 150) < 10
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"level": 95}, r"level must be between 0 and 1, got 95; pass level=0\.9"),
+        ({"n_resamples": 0}, "n_resamples must be a positive integer, got 0"),
+    ],
+)
+def test_intervals_have_a_level_and_resamples(switcher, given, words):
+    with pytest.raises(ValueError, match=words):
+        switcher.score_segments(2, restart=False, **given)
+
+
 def test_real_labels_have_segments_too():
     X, y = make_regression(120, 4, random_state=0)
     readouts = [KernelReadoutRegressor()]
@@ -115,7 +127,7 @@ def test_blocks_keep_the_spread_of_a_mean_of_dependent_values():
         (201, "from 1 to 200"),
         ([300], "row numbers up to 200"),
         ("posteriors", "ends must be a number of segments"),
-        ([0.5], "for timestamps, pass times=times"),
+        ([0.5], r"; for times, pass times to score_segments$"),
     ],
 )
 def test_ends_that_are_none_are_refused(switcher, given, match):

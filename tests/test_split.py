@@ -318,9 +318,12 @@ def refused(what, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("disk", r"A split pass needs .* GB for rows.*pass checkpoint=PATH on"),
-        ("blind", r"Workers must share the folder of a split pass, but a cannot read"),
-        ("foreign", r"contain only numbers, not code; leave .* pass n_jobs=None"),
+        ("disk", r"Processes need .* GB of disk space.*pass checkpoint=PATH on"),
+        (
+            "blind",
+            r"Workers must share a folder to exchange results, but a cannot read",
+        ),
+        ("foreign", r"not code; leave 'GaussianNB' out, or pass n_jobs=None"),
     ],
 )
 def test_what_cannot_be_split_is_refused(what, sentence, monkeypatch, tmp_path):

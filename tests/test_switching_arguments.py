@@ -186,7 +186,9 @@ class TestNames:
             assert as_prior(prior) is prior
 
     def test_unknown_name_is_refused_with_the_known_ones(self):
-        with pytest.raises(ValueError, match="`switching` must be one of") as refusal:
+        with pytest.raises(
+            ValueError, match="A switching prior must be one of"
+        ) as refusal:
             as_prior("fixed_share")
         assert str(sorted(NAMES)) in str(refusal.value)
         assert "got 'fixed_share'" in str(refusal.value)

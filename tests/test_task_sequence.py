@@ -5,6 +5,7 @@ import pytest
 from finetune_cases import Net
 from scipy import stats
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
 
 from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
 from sklearn_mdl.display import TransferDisplay
@@ -155,6 +156,27 @@ def test_a_trunk_carries_over_what_separate_heads_do_not():
     assert np.isnan(model.transfer_intervals_).all()  # of one order
 
 
+def test_an_interrupted_fit_changes_nothing(monkeypatch):
+    tasks = {"a": task(0), "b": task(1)}
+    sequence = TaskSequence(switcher(), n_orders=2).fit(tasks)
+    before, whole = dict(vars(sequence)), TaskSequence._evaluate
+
+    def interrupted(self, ordered, places, i, seed):
+        if i:
+            raise KeyboardInterrupt
+        return whole(self, ordered, places, i, seed)
+
+    monkeypatch.setattr(TaskSequence, "_evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sequence.fit({**tasks, "c": task(2)})
+    assert all(vars(sequence)[name] is value for name, value in before.items())
+    fresh = TaskSequence(switcher(), n_orders=2)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(tasks)
+    with pytest.raises(NotFittedError):
+        fresh.to_frame()
+
+
 def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
     table = fitted.to_frame().reset_index()
     assert len(table) == 6
@@ -176,7 +198,8 @@ def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
         (
             {},
             ["one", "same", "other"],
-            "order must be None, or a list that names each of .* once",
+            r"order must be None, or a list that names each of .* once, got .*; pass "
+            r"order=\['one', 'same', 'noise'\]",
         ),
         (
             {"flat": (np.zeros((6, D)), np.ones(6))},

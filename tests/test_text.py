@@ -48,7 +48,12 @@ def test_an_object_that_encodes_is_an_encoder(kind):
         (Model(), "one text", "X must be a non-empty sequence of texts"),
         (Model(), ["a", None], r"X\[1\] must be text, got None"),
         (Model(), [], r"non-empty .* of texts, got \[\]; pass .* \['a text'\]"),
-        (Model(lambda rows: np.ones(3)), ["a"], "a method that returns 1 vectors"),
+        (
+            Model(lambda rows: np.ones(3)),
+            ["a"],
+            r"^The shape of model.encode\(X\) must be \(1, width\), got \(3,\); return "
+            "one vector for each text$",
+        ),
         (object(), ["a"], "model"),
     ],
 )
@@ -120,8 +125,11 @@ def test_a_long_text_takes_no_room_for_others(tmp_path):
 def test_wrong_columns_are_named(tmp_path, capsys):
     path = write_table(tmp_path / "t.csv", [("a", "b")], ("review", "kind"))
     assert main(["rank", str(path), "--out", str(tmp_path / "r")]) == 2
-    assert "pass --text " in capsys.readouterr().err
+    assert "pass --text review" in capsys.readouterr().err
+    path = write_table(tmp_path / "t.csv", [("a", "b")], ("text", "kind"))
+    assert main(["rank", str(path), "--out", str(tmp_path / "r")]) == 2
+    assert "pass --label kind" in capsys.readouterr().err  # not the column of texts
     assert main(["rank", str(tmp_path), "--out", "r", "--text", "review"]) == 2
-    assert "--text must name a column of a .csv file" in capsys.readouterr().err
+    assert "--text applies only if FEATURES is a .csv file" in capsys.readouterr().err
     assert main(["rank", str(path), "--splits", "train"]) == 2
     assert "--splits must be left out for a .csv file" in capsys.readouterr().err

@@ -270,7 +270,7 @@ def test_labels_that_have_no_order_are_refused(values, kind):
 def test_columns_of_one_name_are_refused():
     X, y = pd.DataFrame(np.eye(30)[:, :3], columns=["a", "b", "a"]), [0, 1] * 15
     switcher = MDLReadoutSwitcher("linear")
-    said = r"names of columns of X must be distinct, got \['a', 'b', 'a'\]; pass X.set"
+    said = r"^Column names of X must be distinct, got \['a', 'b', 'a'\]; pass X.set"
     with pytest.raises(ValueError, match=said):
         switcher.fit(X, y)
     switcher.fit(X.set_axis(range(X.shape[1]), axis=1), y)

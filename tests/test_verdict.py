@@ -16,6 +16,7 @@ from sklearn.datasets import make_blobs
 
 import sklearn_mdl.report._details
 from sklearn_mdl import (
+    KernelReadout,
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
@@ -178,7 +179,7 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
 # In words
 
 
-def made(losses, alpha=0.1):
+def made(losses, alpha=0.1, n_classes=2):
     """A ranking of cells whose losses are given, (datasets, encoders, orders, rows)."""
     cells = []
     for d, e, order in np.ndindex(np.shape(losses)[:3]):
@@ -188,6 +189,7 @@ def made(losses, alpha=0.1):
         kept = dict.fromkeys(Cell.__dataclass_fields__)
         kept |= {"dataset": f"d{d}", "encoder": f"e{e}", "order": order, "seed": 0}
         kept |= {"n_samples": len(rows), "codelength": rows.sum(), "source": trace}
+        kept["n_classes"] = n_classes
         cells.append(Cell(**kept))
     return Ranking(cells, alpha)
 
@@ -214,6 +216,35 @@ def test_an_encoder_that_wins_the_test_is_not_called_worse():
     assert test.p_values[0] < 0.1
     assert verdict.equivalent == ["e1"]
     assert verdict.out == ["e2", "e3", "e4"]
+
+
+def test_only_encoders_with_longer_codes_than_the_best_everywhere_are_called_worse():
+    """e2 is worse than the winner of each dataset, but better than e0 on d1."""
+    extra = np.array([[0.0, 0.3, 0.1], [0.3, 0.0, 0.1], [0.0, 0.1, 0.3]])
+    verdict = made(noise(3, 1, 1, 60) + extra[:, :, None, None]).verdict()
+    assert [dataset.winner for dataset in verdict.datasets] == ["e0", "e1", "e0"]
+    assert all("e2" in dataset.worse for dataset in verdict.datasets)
+    assert not verdict.has_test
+    assert verdict.best == "e0"
+    assert verdict.out == []
+    assert verdict.equivalent == ["e1", "e2"]
+
+
+def test_one_order_of_few_labels_per_class_is_named_where_an_encoder_is_called_worse():
+    extra = np.array([0.0, 0.3])[:, None, None]
+    for n_orders, n_rows, n_classes, gap, is_named in [
+        (1, 240, 5, 1, True),
+        (2, 240, 5, 1, False),
+        (1, 250, 5, 1, False),
+        (1, 80, 4, 1, False),
+        (1, 80, 0, 1, False),  # real numbers
+        (1, 80, 10, 0, False),  # equal encoders
+    ]:
+        rows = noise(1, 2, n_orders, n_rows) + gap * extra
+        verdict = made(rows, n_classes=n_classes).verdict()
+        assert bool(verdict.out) is bool(gap)
+        named = [line for line in verdict.sentences() if "pass n_orders=4" in line]
+        assert named == verdict.sentences()[-1:] * is_named
 
 
 def test_equal_encoders_tie_however_many_labels_follow():
@@ -440,6 +471,21 @@ def test_who_would_overtake_whom_is_told_or_not(n_orders):
     assert "it is unclear whether e1 would overtake e0" in close.sentences()[0]
     with pytest.raises(ValueError, match="`n` must be an integer of at least 201"):
         ranking.extrapolate(200)
+
+
+@pytest.mark.slow
+def test_four_orders_keep_false_alarms_rare_where_classes_are_well_separated():
+    """With one order, a sixth of these verdicts are false alarms (docs/ranking.md)."""
+    worse = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(10, size=100)
+        means = 3 * np.eye(10)[y]
+        equal = {e: means + rng.standard_normal(means.shape) for e in "ab"}
+        switcher = MDLReadoutSwitcher(KernelReadout("linear"))
+        scorer = RepresentationScorer(switcher, n_orders=4).fit({"d": (equal, y)})
+        worse.append(bool(scorer.verdict().datasets[0].worse))
+    assert np.mean(worse) <= 0.1
 
 
 def test_groups_of_a_ranking_are_extrapolated_as_groups():

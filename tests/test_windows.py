@@ -392,7 +392,7 @@ def test_labellings_share_the_factors_of_readouts_that_forget_nothing():
     assert_array_equal(found, expected)
     for forgetful in ({"window": 64}, {"restart": 64}):
         readout = clone(kernels[0]).set_params(**forgetful).fit(X, y)
-        with pytest.raises(ValueError, match="need readouts that keep all rows"):
+        with pytest.raises(ValueError, match="needs a readout that keeps all rows"):
             readout.predict_relabelled(y[None], X)
 
 

@@ -51,7 +51,7 @@ from sklearn_mdl._core.stream.checkpoint import Checkpoint, progress_of, resume
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.stream.steps import ReplayStreams
-from sklearn_mdl.readouts import DummyReadout
+from sklearn_mdl.readouts import DummyReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._edges import grid_edges
 from sklearn_mdl.readouts._floor import class_frequencies, complete, floored
 from sklearn_mdl.readouts._grid import readout_names
@@ -844,6 +844,30 @@ def test_a_failing_fit_leaves_the_one_before_and_is_reported_in_the_end():
     np.testing.assert_allclose(never.readout_losses_[:, 1], -np.log(frequencies))
 
 
+def test_the_warning_names_the_exception_of_the_last_fit_whatever_else_was_noted():
+    class Noisy(GaussianNB):
+        def fit(self, X, y, sample_weight=None):
+            if len(X) > 32:
+                raise RuntimeError(f"{len(X)} rows")
+            return super().fit(X, y)
+
+        def predict_proba(self, X):
+            n = int(1000 * abs(X).sum())
+            warnings.warn(f"warning {n}", UserWarning, stacklevel=1)
+            return super().predict_proba(X)
+
+    X, y = digits()
+    readout = RefitReadout(Noisy(var_smoothing=0.1), schedule=1, calibration=False)
+    said = (
+        "^The last fit of readout 'Noisy refitted' raised RuntimeError: 128 rows, so "
+        "the readout predicts with its previous fit; debug its estimator, or drop this "
+        "readout$"
+    )
+    with pytest.warns(UserWarning, match=said):
+        readout.fit(X, y)
+    assert len(readout.notes_) > 3
+
+
 @for_each("mood", ["nan", "will not predict", "too few columns"])
 def test_predictions_that_are_none_are_uniform_from_then_on_and_reported(mood):
     X, y = digits()
@@ -954,7 +978,8 @@ def test_notes_are_kept_once_and_not_without_end():
     "readout, advice",
     [
         (GaussianNB(), r"wrap it: IncrementalReadout\(GaussianNB\(\)\)"),
-        (SVC(), r"wrap it: RefitReadout\(SVC\(\)\)"),
+        (SVC(), r"RefitReadout\(CalibratedClassifierCV\(SVC\(\), ensemble=False\)\)"),
+        (KernelReadoutRegressor(), r"use MDLReadoutSwitcherRegressor\(\)"),
         (StandardScaler(), "readout_grid"),
         (GaussianNB, "readout_grid"),
     ],
@@ -967,10 +992,25 @@ def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice
 @for_each(
     "expert, said",
     [
-        (RefitReadout(SVC()), "predict_proba, got SVC.*CalibratedClassifierCV"),
-        (IncrementalReadout(LogisticRegression()), "partial_fit .*RefitReadout"),
-        (IncrementalReadout(SGDClassifier()), "predict_proba, got SGDClassifier"),
-        (RefitReadout(LogisticRegression), "got <class"),
+        (
+            RefitReadout(SVC()),
+            "^RefitReadout needs a classifier with fit and predict_proba, got "
+            r"SVC\(\); use RefitReadout\(CalibratedClassifierCV\(SVC\(\), "
+            r"ensemble=False\)\)$",
+        ),
+        (
+            IncrementalReadout(LogisticRegression()),
+            "^IncrementalReadout needs a classifier with partial_fit and "
+            r"predict_proba, got LogisticRegression\(\); use "
+            r"RefitReadout\(LogisticRegression\(\)\)$",
+        ),
+        (
+            IncrementalReadout(SGDClassifier()),
+            r"; use RefitReadout\(CalibratedClassifierCV\(SGDClassifier\(\), "
+            r"ensemble=False\)\)$",
+        ),
+        (RefitReadout(LogisticRegression), "; pass an instance of a classifier$"),
+        (RefitReadout(StandardScaler()), "; pass an instance of a classifier$"),
         (RefitReadout(LogisticRegression(C=-1)), "'C' parameter"),
         (RefitReadout(LogisticRegression(), schedule=0.5), "'schedule'"),
         (RefitReadout(LogisticRegression(), schedule="weekly"), "'schedule'"),
@@ -1090,11 +1130,11 @@ def test_a_last_fit_that_failed_is_handed_over_too():
     (other,) = fresh.learners
     fresh.begin(X.astype(np.float32))
     resume(fresh, progress_of(expert._run), expert._run.trace.losses)
-    assert (other.n_fitted, other.n_tried, other.failing) == (96, 128, True)
+    assert (other.n_fitted, other.n_tried) == (96, 128)
+    assert other.fault == learner.fault == "ValueError: not with 10 classes"
     assert other.complaints.lines() == [
         "ValueError: not with 10 classes (first after 128 rows, 1 in all)"
     ]
-    assert learner.failing
 
 
 @pytest.mark.parametrize(

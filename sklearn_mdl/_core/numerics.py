@@ -235,8 +235,8 @@ def dense(rows: Any) -> Any:
         raise ValueError(
             "Sparse features must fit into a quarter of the memory, "
             f"{most / 4e9:.3g} GB, as a dense array, but shape {rows.shape} takes "
-            f"{needed / 1e9:.3g} GB; use make_pipeline(encoder, TruncatedSVD(256)) for "
-            "fewer features"
+            f"{needed / 1e9:.3g} GB; pass TruncatedSVD(256).fit_transform(X) or, in a "
+            "ranking, make_pipeline(encoder, TruncatedSVD(256))"
         )
     return rows.astype(np.float32).toarray()
 

@@ -61,7 +61,7 @@ def watched() -> dict[str, Any]:
 
 
 def jobs_at_once(n_jobs: int | None = None) -> int:
-    """Return how many of the jobs can run at a time: at most one on each own CPU."""
+    """Return how many jobs can run at a time: on this machine, at most one per CPU."""
     own = type(get_active_backend()[0]).__name__ in OWN_PROCESSES
     return int(min(effective_n_jobs(n_jobs), cpu_count() if own else sys.maxsize))
 

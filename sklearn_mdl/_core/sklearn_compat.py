@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import (
     HasMethods as HasMethods,
     Interval as Interval,
@@ -14,7 +15,6 @@ from sklearn.utils._param_validation import (
     StrOptions as StrOptions,
     validate_params as _validate_params,
 )
-from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import _num_samples
 
 try:
@@ -29,8 +29,8 @@ except ImportError:  # before scikit-learn 1.9
         """Empty mixin, since this version of scikit-learn has no callbacks."""
 
 
-check_partial_fit_first_call = _check_partial_fit_first_call
 num_samples = _num_samples
+take_rows = _safe_indexing
 Constraints = dict[str, list[Any]]  # constraints of parameters, for scikit-learn
 Method = TypeVar("Method", bound=Callable[..., Any])
 

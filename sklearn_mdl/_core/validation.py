@@ -29,7 +29,8 @@ SAMPLED = 2**20  # about how many numbers are checked for rounding
 LARGE = 2**53  # above this, float64 cannot represent all whole numbers
 GROUPED = (
     "y should be in random order, but it is grouped by class or nearly so, which "
-    "changes the codelength; pass shuffle=True or permute the rows (or whole groups)"
+    "changes the codelength; pass shuffle=True to a switcher, or permute the rows (or "
+    "whole groups)"
 )
 GROUPED_NATS = 14.0  # see is_grouped
 STEPS = 1000  # smallest range of a feature, in rounding errors
@@ -150,7 +151,7 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
     names: Any = getattr(given[0], "columns", None)
     if not getattr(names, "is_unique", True):  # in pandas
         cure = "pass X.set_axis(range(X.shape[1]), axis=1)"
-        raise invalid("The names of columns of X", "distinct", list(names), cure)
+        raise invalid("Column names of X", "distinct", list(names), cure)
     options = {"dtype": dtype, "ensure_all_finite": False, "reset": reset}
     try:
         with np.errstate(over="ignore"):  # the error below names the position
@@ -245,7 +246,8 @@ def as_labels(y: Any, title: str = "y") -> Any:
         if any(abs(v) > LARGE for v in large):
             raise ValueError(
                 f"Labels must all be integers if one exceeds {LARGE}, got "
-                f"{numbers[whole.index(False)]!r}; pass [int(label) for label in y]"
+                f"{numbers[whole.index(False)]!r}; pass [int(v) for v in y] or, "
+                "for real numbers, np.asarray(y, float)"
             )
         is_real = labels.dtype == object and all(isinstance(v, Real) for v in numbers)
         return np.array(numbers).reshape(labels.shape) if is_real else y

@@ -90,8 +90,8 @@ class BlockwiseCode(LabelledEstimator):
     Krichevsky-Trofimov estimate, a smoothed class frequency. After ``n`` labels, this
     estimate is mixed into all probabilities with weight ``1 / (n + 2)``, as in
     :class:`~sklearn_mdl.RefitReadout`. If blocks double, mixing costs at most about a
-    nat per block. If a fit fails, as many classifiers do on a single class, the
-    previous fit is used instead. If there is no previous fit, or if a fit gives no
+    nat per block. If a fit raises, as it does for many classifiers on a single class,
+    the previous fit is used instead. If there is no previous fit, or if a fit gives no
     probabilities, predictions are class frequencies.
 
     References

@@ -148,14 +148,15 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         * "sdl", "esc": :func:`~sklearn_mdl.metrics.surplus_description_length` and
           :func:`~sklearn_mdl.metrics.sample_complexity`, from the run of "mdl"
         * "edl", "epiplexity": :func:`~sklearn_mdl.metrics.excess_description_length` of
-          the run of "mdl", relative to its loss on test rows and to its loss at the end
+          the run of "mdl", relative to its loss on test rows ("edl") or to its loss at
+          the end ("epiplexity")
         * "mdl": the codelength of :class:`~sklearn_mdl.MDLReadoutSwitcher`
 
         A mapping assigns an estimator to each name, or None for the default. A
         classifier for "blockwise" is refitted block by block. A classifier for "sdl" or
         "esc" is fitted on subsamples
-        (:func:`~sklearn_mdl.baselines.subsampled_losses`). You can add other names with
-        classifiers, to report their accuracies.
+        (:func:`~sklearn_mdl.baselines.subsampled_losses`). Any other name, with a
+        classifier as its value, reports the accuracy of this classifier.
     types : array-like of shape (n_samples,), or mapping, default=None
         Types of the rows for control tasks. For several datasets pass ``{name:
         types}``. If None, rows of X are clustered, if they hold finite numbers.
@@ -174,7 +175,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         :class:`~sklearn_mdl.RepresentationScorer`.
     random_state : int, RandomState instance or None, default=0
         Seed of the split, the references, the control tasks, and every estimator whose
-        ``random_state`` is None, except that of "vinfo".
+        ``random_state`` is None.
     n_jobs : int, default=None
         Number of measurements to run in parallel processes. Parallel processes increase
         the measured wall times. If there are several GPUs, each process uses one.
@@ -283,7 +284,7 @@ def _encode_all(
     datasets: Datasets, encoders: object, cache: FeatureCache | None
 ) -> dict[str, Gathered]:
     """Return the rows, labels and features of every dataset."""
-    if encoders is None:
+    if encoders is None and "" not in datasets:
         return {
             name: (None, labels, {e: _encoded(X) for e, X in features.items()})
             for name, (features, labels, *_) in gather(datasets, None, "raise").items()
@@ -315,7 +316,7 @@ def _encode(
         start = time.perf_counter()
         rows = {title: as_array(encoder)} if is_given else data
         transformers = None if is_given else {title: encoder}
-        given = {name: (rows, labels)}
+        given = {name or "data": (rows, labels)}
         (dataset,) = gather(given, transformers, "raise", cache).values()
         seconds = 0.0 if is_given else time.perf_counter() - start
         features[title] = _encoded(dataset.features[title], seconds)
@@ -363,7 +364,7 @@ def _split(
     of_rows = None if types is None else np.asarray(types)
     if of_rows is not None and of_rows.shape != y.shape:
         required = f"of shape {y.shape}, one for each label of {_called(name)}"
-        raise invalid("types", required, of_rows.shape, "pass types=None")
+        raise invalid("types", required, of_rows.shape, "pass one type for each row")
     if epsilon is None:
         shares = counts / n_train
         epsilon = GOOD_ENOUGH * -float(shares @ np.log(shares))

@@ -199,7 +199,8 @@ class ProtocolComparison:
         if name is None and len(names) == 1:
             return 0
         if name not in names:
-            raise invalid("dataset", f"one of {names}", name, f"pass {names[0]!r}")
+            known = [name or None for name in names]  # a single one may have no name
+            raise invalid("dataset", f"one of {known}", name, f"pass {known[0]!r}")
         return names.index(name)
 
     def _value_columns(self, d: int) -> Iterator[Column]:
@@ -240,13 +241,13 @@ class ProtocolComparison:
 
     def _legend(self) -> str:
         better = {True: "greater is better", False: "smaller is better"}
-        lines = ["Protocols, each followed by the rank (#) of the encoder"]
+        lines = ["Protocols (# is the encoder's rank under the protocol before it)"]
         lines += [
             f"  {p.name}: {p.title}, {p.unit}, {better[p.greater_is_better]}"
             for p in self.protocols
         ]
         if self.is_bound.any():
-            bounds = "lower bounds, where the data end before the threshold is met"
+            bounds = "lower bounds, where losses do not reach the target loss (epsilon)"
             lines.append(f"  >= marks {bounds}")
         return "\n".join(lines)
 

@@ -177,9 +177,8 @@ def selectivity(
     all_kinds, labels = (np.concatenate(p) for p in ((kinds, test_kinds), (y, y_test)))
     rng = check_random_state(random_state)
     draws = range(n_controls)
-    controls = np.stack(
-        [control_labels(all_kinds, labels, random_state=rng) for _ in draws]
-    )
+    drawn = [control_labels(all_kinds, labels, random_state=rng) for _ in draws]
+    controls = np.stack(drawn)
     learned, held_out = controls[:, : len(y)], controls[:, len(y) :]
     fitted = clone(probe).fit(X, y)
     accuracy = float(np.mean(fitted.predict(X_test) == y_test))

@@ -128,7 +128,7 @@ def _maximum(
     if rank < n and rest <= 1e-12 * total:
         raise ValueError(
             f"Features must not reproduce labels exactly, but {rank} dimensions do, so "
-            "the evidence has no maximum; add rows, or leave out columns with labels"
+            "the evidence has no maximum; add rows, or omit columns that hold labels"
         )
 
     def variance(ratio: float) -> float:

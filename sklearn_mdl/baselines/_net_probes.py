@@ -166,7 +166,11 @@ class LinearProbe(Probe):
             scaling=None,
         )
         for readout in readouts:
-            readout._validate_params()
+            try:
+                readout._validate_params()
+            except ValueError as error:  # name the probe instead of its readouts
+                names = type(readout).__name__, type(self).__name__
+                raise type(error)(str(error).replace(*names)) from error
         device = resolve_device(self.device)
         learned, held_out, seed = self._split(len(data.X))
         scaler = scaler_of(data.X[learned]) if self.scaling else None
@@ -218,10 +222,8 @@ class LinearProbe(Probe):
                     best = self.settings_[columns[k]]
                     self.best_params_ = {**best, "n_steps": int(steps[i])}
         if net is None:
-            raise ValueError(
-                "At least one setting must converge, but all diverged; pass lr=1e-5 "
-                "and scaling='standard'"
-            )
+            required = "At least one setting must converge, but all diverged"
+            raise ValueError(f"{required}; pass lr=1e-5 and scaling='standard'")
         self.steps_ = np.array(steps)
         self.validation_losses_, self.validation_scores_ = losses, scores
         return net

@@ -184,7 +184,8 @@ def list_estimators(
     Raises
     ------
     ValueError
-        If there are no protocols, or if a name is unknown and has no estimator.
+        If there are no protocols, or if a name is unknown and has no estimator. Also if
+        "logme" or "rankme", which need no estimator, get one.
     TypeError
         If the value of a name is not an estimator. Also if a protocol needs a switcher
         ("mdl", "permutation", "edl" and "epiplexity") and gets another estimator.
@@ -214,6 +215,9 @@ def _check_protocol(name: object, estimator: object) -> None:
         raise TypeError(
             f"{name!r} needs an estimator, got {estimator!r}; pass an instance"
         )
+    if estimator is not None and name in ("logme", "rankme"):
+        cure = f"pass {{{name!r}: None}}, or choose another name for its accuracy"
+        raise invalid(f"The estimator of {name!r}", "None", estimator, cure)
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
         raise TypeError(
@@ -269,7 +273,7 @@ def _value(
     if name == "selectivity":
         if split.types is None:
             raise ValueError(
-                "Control tasks need types or finite X, got neither; pass types of rows"
+                "Control tasks need types or finite X, got neither; pass types=..."
             )
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value

@@ -43,7 +43,7 @@ def check_classifier(estimator: object, caller: str) -> None:
     if isinstance(estimator, type) or not has_all:
         raise TypeError(
             f"{caller} needs a classifier with fit and predict_proba, got {estimator!r}"
-            "; for example, pass CalibratedClassifierCV(SVC(), ensemble=False)"
+            "; pass an instance, and CalibratedClassifierCV(SVC()) instead of SVC()"
         )
 
 

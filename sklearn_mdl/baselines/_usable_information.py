@@ -78,8 +78,7 @@ def usable_information(
     1.099
     """
     if estimator is None:
-        logistic = LogisticRegression(max_iter=1000)
-        estimator = make_pipeline(StandardScaler(), logistic)
+        estimator = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     check_classifier(estimator, "usable_information")
     rows, labels = checked_pair(*train)
     test_rows, test_labels = checked_pair(*test)

@@ -152,10 +152,8 @@ class VariationalCode(LabelledEstimator):
         self._learn(net, x, y, np.random.default_rng(seed))
         labels, error = _expected_loss(net, x, y, self.n_draws)
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
-            raise ValueError(
-                "The weights must converge, but diverged; pass lr=0.003 and "
-                "scaling='standard'"
-            )
+            cure = "pass lr=0.003 and scaling='standard'"
+            raise ValueError(f"The weights must converge, but diverged; {cure}")
         weights = net.cost()
         self.uniform_codelength_ = data.uniform
         self.weights_codelength_, self.labels_codelength_ = weights, labels
@@ -264,10 +262,8 @@ class GaussianLayer(BayesianLayer):
     @property
     def _groups(self) -> list[tuple[Tensor, Tensor]]:
         """Return means and log-variances of the weights, and those of the biases."""
-        return [
-            (self.weight, self.weight_log_variance),
-            (self.bias, self.bias_log_variance),
-        ]
+        weights = self.weight, self.weight_log_variance
+        return [weights, (self.bias, self.bias_log_variance)]
 
     def kl(self) -> Tensor:
         """Return the divergence from the prior with the best scales, in nats."""
@@ -286,9 +282,8 @@ class GaussianLayer(BayesianLayer):
     def scales(self) -> list[float]:
         """Return the scales to send, one for the weights and one for the biases."""
         logs = [float(best_log_scale(*group)) / math.log(2) for group in self._groups]
-        return [
-            2.0 ** min(max(round(x), LOG2_SCALES[0]), LOG2_SCALES[-1]) for x in logs
-        ]
+        low, high = LOG2_SCALES[0], LOG2_SCALES[-1]
+        return [2.0 ** min(max(round(x), low), high) for x in logs]
 
 
 class NormalJeffreysLayer(BayesianLayer):

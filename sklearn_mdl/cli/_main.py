@@ -45,10 +45,7 @@ RESUMED = {
 
 # Errors that are reported in one line. A RuntimeError is only reported if memory runs
 # out or recursion is too deep.
-REFUSALS = (
-    *(ValueError, TypeError, OSError, ImportError, EOFError),
-    *(MemoryError, RuntimeError),
-)
+KINDS = ValueError, TypeError, OSError, ImportError, EOFError, MemoryError, RuntimeError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     try:
         options.run(options)
-    except REFUSALS as error:
+    except KINDS as error:
         if isinstance(error, RuntimeError) and not _lacks_memory(error):
             raise
         print(f"sklearn-mdl {options.command}: {_sentence(error)}", file=sys.stderr)

@@ -220,7 +220,7 @@ def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> ty
     if 0 < len(real) < len(labels):
         raise ValueError(
             "Labels must be classes on all datasets or real numbers on all, but those "
-            f"of {real[0]} are real numbers; pass --targets classes or --datasets D"
+            f"of {real[0]} are real numbers; rank one kind at a time with --datasets D"
         )
     if real:
         return sklearn_mdl.MDLReadoutSwitcherRegressor
@@ -260,6 +260,7 @@ def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
             raise ValueError(
                 f"A prior must be given as {name}:PARAM=VALUE,... with PARAM among "
                 f"{sorted(known) or 'none'}, got {item!r}; write {name}"
+                f"{':' * bool(known)}{','.join(f'{k}={v}' for k, v in known.items())}"
             )
         prior.set_params(**{param: _literal(value)})
     prior.check_params()

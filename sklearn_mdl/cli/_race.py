@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_flag(parser, "--once", "stop at the end of the file of labels")
     help = "number of classes that can occur (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
-    help = "also stop when the leader is at most NATS per label behind any encoder"
+    help = "also stop once no encoder can be over NATS per label ahead of the leader"
     _options.add(parser, "--within", help, "NATS", type=float)
     help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
@@ -166,7 +166,7 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
     for i, text in enumerate(texts, start + 1):
         if not text:
             raise ValueError(
-                f"Line {i} must hold a label, but it is empty; fill or delete the line"
+                f"Line {i} must hold a label, but it is empty; add the label of row {i}"
             )
     if not is_real:
         return list(texts)

@@ -51,9 +51,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "score up to --n-orders orders, but start no run after this time"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
-        "race the encoders on each dataset first, and do not score the losers; the "
-        "value, such as 0.05, is the highest probability of eliminating the best "
-        "encoder on a dataset (default: no race)"
+        "race the encoders on each dataset first, and do not score those that lose to "
+        "the same encoder on all; the value, such as 0.05, is the highest probability "
+        "of eliminating the best encoder on a dataset (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
     help = (
@@ -65,8 +65,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_flag(parser, "--dry-run", help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
     _options.add_flag(parser, "--accuracy", help)
-    few = "for classes, linear up to 500 labels and closed-form up to 2,048"
-    others = "otherwise, and with --device or --precision, default"
+    few = "linear up to 500 labels that are classes, else closed-form up to 2,048"
+    others = "default for more labels, and with --device or --precision"
     _options.add_readouts(parser, f"{few}; {others}")
     _options.add_targets(parser)
     _options.add_permutations(parser)

@@ -59,7 +59,7 @@ def _check_permutations(options: argparse.Namespace) -> None:
         return
     from sklearn_mdl._core.validation import check_positive  # imports scikit-learn
 
-    check_positive("n_permutations", options.permutations, 99)
+    check_positive("--permutations", options.permutations, 99)
     if options.groups is not None:
         raise unsupported(PERMUTATIONS, GROUPS, "leave out --permutations or --groups")
     if options.keep_order:

@@ -27,8 +27,8 @@ def is_table(options: argparse.Namespace) -> bool:
         )
     if options.text is not None and not is_csv:
         raise ValueError(
-            f"--text must name a column of a .csv file, got {str(options.features)!r}; "
-            "leave out --text"
+            "--text applies only if FEATURES is a .csv file, got "
+            f"{str(options.features)!r}; leave out --text"
         )
     return is_csv
 
@@ -75,7 +75,8 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
         if name not in columns:
             raise ValueError(
                 f"--{option} must name one of the columns of {path}, {list(columns)}, "
-                f"got {name!r}; pass --{option} {next(iter(columns), None)}"
+                f"got {name!r}; pass --{option} "
+                f"{next((c for c in columns if c not in names.values()), 'COLUMN')}"
             )
     table = {option: columns[name] for option, name in names.items()}
     known = [bool(label) for label in table["label"]]

@@ -47,6 +47,7 @@ NARROW_LEGEND_WIDTH = 40  # characters, for a legend below the axes
 OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # unnamed lines
 NARROW = 3.6  # inches; narrower axes have their legend below
 CHARACTER = 0.075  # inches, the mean width of a character
+FIT = "call fit, or pass pipeline[-1] or search.best_estimator_"
 
 
 class Readout(Protocol):
@@ -169,13 +170,11 @@ def matrix_frame(values: object, columns: object, rows: object = None) -> DataFr
 # Checks
 
 
-def check_fitted(estimator: object, attribute: str) -> None:
+def check_fitted(estimator: object, attribute: str, cure: str = FIT) -> None:
     """Raise AttributeError if the estimator has no ``attribute``."""
     if not hasattr(estimator, attribute):
-        raise AttributeError(
-            f"{type(estimator).__name__} must have {attribute!r}, but it has none; "
-            "call fit(X, y), or pass pipeline[-1] or search.best_estimator_"
-        )
+        name = type(estimator).__name__
+        raise AttributeError(f"{name} must have {attribute!r}, but does not; {cure}")
 
 
 def vector(values: ArrayLike, name: str) -> Floats:
@@ -185,7 +184,7 @@ def vector(values: ArrayLike, name: str) -> Floats:
     if array.ndim != 1 or array.size == 0 or n_missing:
         raise ValueError(
             f"{name} must be of shape (n,), n > 0, and without NaN, got shape "
-            f"{array.shape} with {n_missing} NaN; ravel x, and pass x[~np.isnan(x)]"
+            f"{array.shape} with {n_missing} NaN; pass a 1-D array of numbers"
         )
     return array
 

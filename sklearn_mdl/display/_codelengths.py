@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Self
 
 import numpy as np
@@ -97,10 +98,11 @@ class CodelengthDisplay(base.Display):
             A fitted estimator.
         reference : {"auto", "uniform", "gaussian", "best"}, array-like, mapping or None
             ``"uniform"`` is the uniform code of classes and ``"gaussian"`` the Gaussian
-            code of real-valued labels. Both ignore the features. ``"auto"`` uses the
-            code that fits the labels. ``"best"`` is the best readout in hindsight. Pass
-            an array of shape (n_samples,) for any other code, or a mapping from its
-            name to the array. If None, the curves are codelengths instead of regrets.
+            code of real-valued labels. Both ignore the features. ``"auto"`` means
+            "uniform" for classes and "gaussian" for real-valued labels. ``"best"`` is
+            the best readout in hindsight. Pass an array of shape (n_samples,) for any
+            other code, or a mapping from its name to the array. If None, the curves are
+            codelengths instead of regrets.
             For label frequencies, pass
             ``{"label frequencies": frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
@@ -124,7 +126,7 @@ class CodelengthDisplay(base.Display):
         if isinstance(reference, str) and reference == "auto":
             (reference,) = codes
         codes["best"] = losses[:, losses.sum(axis=0).argmin()]
-        compared = _reference_code(reference, codes)
+        compared = _reference_code(reference, codes, "auto")
         if isinstance(reference, str):
             compared["reference_name"] = _LONG_NAMES.get(reference, reference)
         name = name or type(estimator).__name__
@@ -162,6 +164,9 @@ class CodelengthDisplay(base.Display):
         """
         n_samples = max((np.size(curve) for curve in curves.values()), default=0)
         codes = {**_uniform_code(n_samples, n_classes), **curves}
+        if _is_uniform(reference) and "uniform" not in codes:
+            cure = "for ten classes, pass n_classes=10"
+            raise invalid("n_classes", "given for reference='uniform'", None, cure)
         return cls(curves, **_reference_code(reference, codes)).plot(**plot_options)
 
     @classmethod
@@ -184,7 +189,7 @@ class CodelengthDisplay(base.Display):
         reference : str, array-like of shape (n_samples,), mapping or None
             The name of an encoder, ``"uniform"``, or an array with any other code,
             optionally as ``{name: codelengths}``. If None, the curves are codelengths
-            instead of regrets. For real-valued labels, "uniform" also means None.
+            instead of regrets. For real-valued labels, "uniform" is treated as None.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -192,7 +197,7 @@ class CodelengthDisplay(base.Display):
         curves = dict(base.codelengths_of(scorer, dataset))
         n_classes = next(c.n_classes for c in scorer.cells_ if c.dataset == dataset)
         plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
-        if not n_classes and reference == "uniform":  # real labels
+        if _is_uniform(reference) and not n_classes:  # real labels
             reference = None
         return cls.from_codelengths(
             curves, reference=reference, n_classes=n_classes or None, **plot_options
@@ -221,20 +226,20 @@ class CodelengthDisplay(base.Display):
             Prior weights of the readouts (uniform if not given).
         reference : str, array-like of shape (n_samples,), mapping or None
             ``"best readout"`` is the best readout in hindsight. ``"best blocks"`` is
-            the best sequence of at most three blocks of one readout each, so the regret
-            is the cost of switching. You can also pass the name of a strategy, an array
-            with any other code (optionally as ``{name: codelengths}``), or None to draw
+            the best sequence with at most three blocks, each with one readout. The
+            regret is then what switching costs a strategy compared with this sequence,
+            and may be negative. You can also pass the name of a strategy, an array with
+            any other code (optionally as ``{name: codelengths}``), or None to draw
             codelengths.
         **plot_options : optional
             Passed to `plot`.
         """
         curves = mix(losses, strategies, weights)
         array = filled_losses(losses, weights=weights)
-        codes: dict[str, ArrayLike]
-        codes = {"best readout": array[:, array.sum(axis=0).argmin()]}
+        codes: dict[str, ArrayLike] = {"best readout": array[:, array.sum(0).argmin()]}
         if isinstance(reference, str) and reference == "best blocks":
             codes[reference] = best_blocks(losses, 3)[1]
-        compared = _reference_code(reference, {**codes, **curves})
+        compared = _reference_code(reference, {**codes, **curves}, "best blocks")
         return cls(curves, **compared).plot(**plot_options)
 
     def plot(
@@ -372,6 +377,10 @@ def _readout_curves(
     return dict(zip(entries, short_names(list(entries.values())), strict=True)), columns
 
 
+def _is_uniform(reference: Reference) -> bool:
+    return isinstance(reference, str) and reference == "uniform"
+
+
 def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]:
     """Return the uniform code as ``{"uniform": nats}``, or {} without `n_classes`."""
     if n_classes is None:
@@ -379,8 +388,13 @@ def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]
     return {"uniform": np.full(n_samples, uniform_codelength(1, n_classes))}
 
 
-def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> base.Style:
-    """Return the reference as arguments of `CodelengthDisplay`."""
+def _reference_code(
+    reference: Reference, codes: Mapping[str, ArrayLike], *others: str
+) -> base.Style:
+    """Return the reference as arguments of `CodelengthDisplay`.
+
+    ``others`` are further valid names, for messages.
+    """
     if isinstance(reference, Mapping):
         if len(reference) != 1:
             required, names = "a mapping of one name to one code", list(reference)
@@ -390,9 +404,10 @@ def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> bas
     if not isinstance(reference, str):
         return {"reference": reference}
     if reference not in codes:
-        required = f"None, an array, a mapping or one of {list(codes)}"
-        cure = f"pass {[*codes, None][0]!r}, or n_classes to from_codelengths"
-        raise invalid("reference", required, reference, cure)
+        names = list(dict.fromkeys([*others, *codes]))
+        required = f"None, an array, a mapping or one of {names}"
+        near = get_close_matches(reference, names, 1, 0.0)
+        raise invalid("reference", required, reference, f"pass {[*near, None][0]!r}")
     return {"reference": codes[reference], "reference_name": reference}
 
 

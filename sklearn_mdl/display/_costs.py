@@ -56,7 +56,8 @@ class CostDisplay(base.Display):
         self.names, self.cost = list(names), cost
         self.nats, self.costs = base.vectors(self.names, nats=nats, costs=costs)
         if not (self.costs > 0).all():
-            raise invalid("costs", "positive", self.costs.tolist(), "clip them at 1e-3")
+            cure = "pass np.maximum(costs, 1e-3)"
+            raise invalid("costs", "positive", self.costs.tolist(), cure)
 
     @classmethod
     def from_scorer(

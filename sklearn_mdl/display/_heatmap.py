@@ -85,15 +85,13 @@ class RankingHeatmapDisplay(base.Display):
         if kind == "savings":
             if not np.isfinite(self.values).all():
                 given = self.values.tolist()
-                raise invalid("values", "finite", given, "drop rows with NaN or inf")
+                raise invalid("values", "finite", given, "omit rows with NaN or inf")
             return
         names = set(self.values.ravel().tolist())
         self.readouts = sorted(names, key=_sort_key) if readouts is None else readouts
-        if not names <= set(self.readouts):
-            cure = f"add {sorted(names - set(self.readouts))}"
-            raise invalid(
-                "readouts", "a list of all preferred readouts", self.readouts, cure
-            )
+        if missing := sorted(names - set(self.readouts)):
+            required = "a list of all preferred readouts"
+            raise invalid("readouts", required, self.readouts, f"add {missing}")
 
     @classmethod
     def from_scorer(

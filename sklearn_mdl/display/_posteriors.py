@@ -125,7 +125,7 @@ class PosteriorDisplay(base.Display):
         **plot_options : optional
             Passed to `plot`.
         """
-        base.check_fitted(trace, "posterior")
+        base.check_fitted(trace, "posterior", "pass a ForwardTrace or scorer.cells_[0]")
         display = cls(trace.posterior, names, getattr(trace, "steps", None))
         return display.plot(**plot_options)
 

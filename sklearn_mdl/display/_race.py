@@ -110,18 +110,12 @@ class RaceDisplay(base.Display):
         **plot_options : optional
             Passed to `plot`.
         """
-        base.check_fitted(race, "encoder_names_")
+        base.check_fitted(race, "encoder_names_", "call race.update(X, y) first")
         history = race.history()
-        display = cls(
-            race.encoder_names_,
-            history.log_e_values,
-            history.lower,
-            history.upper,
-            threshold=race.threshold_,
-            eliminated_at=race.eliminated_at_,
-            leader=race.leader_,
-        )
-        return display.plot(**plot_options)
+        arrays = history.log_e_values, history.lower, history.upper
+        ends = {"eliminated_at": race.eliminated_at_, "leader": race.leader_}
+        options: base.Style = {"threshold": race.threshold_, **ends}
+        return cls(race.encoder_names_, *arrays, **options).plot(**plot_options)
 
     def plot(
         self,

@@ -144,8 +144,8 @@ class RankDisplay(base.Display):
         base.check_choice(kind, "kind", KINDS[:2])
         table = np.asarray(codelengths, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            required, cure = "finite, 2-D", "pass x[np.isfinite(x).all(1)]"
-            raise invalid("codelengths", required, table.tolist(), cure)
+            cure = "with x = np.atleast_2d(codelengths), pass x[np.isfinite(x).all(1)]"
+            raise invalid("codelengths", "finite, 2-D", table.tolist(), cure)
         return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
 
     @classmethod
@@ -396,7 +396,7 @@ def _ranks_by_size(
     checked = _checked_sizes(sizes)
     if checked[-1] > longest:
         required = f"at most {longest} (the longest dataset)"
-        raise invalid("sizes", required, checked.tolist(), "pass sizes=None")
+        raise invalid("sizes", required, checked.tolist(), "omit larger sizes")
     nats = np.full((len(checked), len(lengths), len(names)), np.nan)
     for d, (dataset, length) in enumerate(lengths.items()):
         kept = checked <= length

@@ -76,7 +76,7 @@ class RegretSplitDisplay(base.Display):
             upper_bounds = dict.fromkeys(self.names, np.nan)
         if set(upper_bounds) != set(self.names):
             required, given = f"one bound for each of {self.names}", dict(upper_bounds)
-            raise invalid("upper_bounds", required, given, "pass upper_bounds=None")
+            raise invalid("upper_bounds", required, given, "pass np.nan if unknown")
         bounds = [upper_bounds[name] for name in self.names]
         self.upper_bounds = np.array(bounds, dtype=np.float64)
         self.sequence_name = sequence_name
@@ -229,7 +229,7 @@ def mix(
 
 
 def best_blocks(losses: ArrayLike, n_blocks: int) -> tuple[NDArray[np.intp], Floats]:
-    """Find the best sequence of at most `n_blocks` blocks of one readout, in hindsight.
+    """Find the best sequence of at most `n_blocks` blocks, each with one readout.
 
     Returns
     -------

@@ -90,12 +90,12 @@ class ViewPosteriorDisplay(base.Display):
         ValueError
             If probabilities are NaN, because there are too few labels.
         """
-        base.check_fitted(comparison, "probabilities")
+        base.check_fitted(comparison, "probabilities", "pass compare_views(switcher)")
         return cls(comparison.probabilities, comparison.names).plot(**plot_options)
 
     @classmethod
     def from_estimator(cls, estimator: base.Switcher, **plot_options: Any) -> Self:
-        """Draw the posterior over views at the end of the stream.
+        """Draw the posterior over views before the last label.
 
         Parameters
         ----------

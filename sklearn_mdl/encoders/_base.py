@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar, NamedTuple, Self
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.lazy import LazyImages, images_fingerprint, minibatches
 from sklearn_mdl._core.images.reading import Images, as_images, image_at, located
+from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.numerics import default_torch, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
@@ -187,7 +190,7 @@ class ImageEncoder(ViewEncoder):
         if missing:
             raise ValueError(
                 f"Layer {missing[0]!r} must run for every image, but it did not run; "
-                "pass layer='last'"
+                "pass another layer"
             )
         return {view.name: vectors[view.name].float().cpu().numpy() for view in views}
 
@@ -251,7 +254,7 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
         where = located(row, items[row] if known else None)
         raise ValueError(
             f"Features must be finite, but those in view {name!r} of {where} are not; "
-            "pass amp=False, or load other weights"
+            "load other weights, or omit amp=True if you passed it"
         )
 
 
@@ -270,6 +273,24 @@ def weights_fingerprint(module: nn.Module) -> str:
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor_bytes(tensor))
+    return digest.hexdigest()
+
+
+def attributes_fingerprint(module: nn.Module) -> str:
+    """Return the SHA-256 of attributes and buffers that a module's state leaves out.
+
+    Private attributes are not included, nor are those that cannot be pickled.
+    """
+    values = {
+        f"{name}.{key}": value
+        for name, inner in module.named_modules()
+        for key, value in vars(inner).items()
+        if not key.startswith("_") and key != "training"
+    }
+    digest = hashlib.sha256()
+    for name, value in [*values.items(), *module.named_buffers()]:
+        with suppress(pickle.PicklingError, TypeError, AttributeError):
+            digest.update(f"{name} {content_hash(value)}\n".encode())
     return digest.hexdigest()
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import pickle
 import re
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,16 +16,17 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
-import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl._core.images.reading import FilePart, item_at
 from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.io.environment import LIBRARIES, version_of
 from sklearn_mdl._core.io.formats import NewerFormat
 from sklearn_mdl._core.io.parameters import Sources
@@ -34,6 +37,10 @@ from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 
 FEATURES = "features"  # name of the array in a file, which load_features expects
+LIBRARY_FOLDERS = (
+    *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
+    str(Path(__file__).parents[1]),
+)
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
 
 
@@ -59,10 +66,13 @@ class FeatureCache:
     """A folder of cached features.
 
     Each feature set has a key. For network encoders (TimmEncoder, TorchEncoder and
-    HiddenStatesEncoder), the key contains the weights, the preprocessing, the layers,
-    the pooling and the content of the input. For other transformers, it contains their
+    HiddenStatesEncoder), the key contains the weights, the public attributes of modules
+    that are not timm's, the preprocessing, the layers, the pooling and the content of
+    the input. For other transformers, it contains their
     settings and learned state, the data and the library versions, and the size and
-    modification time of each file whose path is in the data.
+    modification time of each file whose path is in the data. All keys contain the
+    source code of your own classes and functions among the encoder's settings, and of
+    your network's modules.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
     a warning. Network encoders collect rows in a temporary file, so an interrupted
@@ -80,8 +90,9 @@ class FeatureCache:
     Notes
     -----
     Computing a network encoder's key reads the whole input, which is fast compared with
-    encoding. This key leaves out the device and the library versions, which change a
-    network's features only by rounding, and the code of the module's ``forward``.
+    encoding. This key ignores the device and the library versions, which only affect
+    rounding. Keys ignore functions that your classes and functions call: if you change
+    such a function, use another folder.
 
     Examples
     --------
@@ -139,7 +150,7 @@ class FeatureCache:
         if features is not None:
             return features
         if problem:
-            warn_caller(f"Cached features are recomputed, because {problem}")
+            warn_caller(f"Recomputing features, because {problem}")
         from filelock import FileLock  # slow to import
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -182,24 +193,42 @@ class FeatureCache:
 
 def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
     """Return the key of a feature set, as JSON data."""
+    code = {"code": sources} if (sources := _own_code(encoder)) else {}
     if isinstance(encoder, ViewEncoder):
         items = encoder._items(X)
         if not hasattr(encoder, "view_names_"):
             encoder.fit(items)
         about = encoder.fingerprint()
-        return {"encoder": about, f"{encoder.unit}s": encoder._content(items)}
+        return {"encoder": about, f"{encoder.unit}s": encoder._content(items), **code}
     kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
     content = [kind, encoder, X, _files_of(X)]
     try:
-        digest = joblib.hash(content, hash_name="sha1", coerce_mmap=True)
+        digest = content_hash(content)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(
             f"{encoder!r} and its data must be picklable to cache features{where}; "
-            "pass the features, encoder.fit_transform(X), or omit the cache"
+            "pass encoder.fit_transform(X) as features, or omit the cache"
         ) from error
     versions = {name: version_of(name) for name in LIBRARIES}
-    return {"encoder": kind, "content": digest, "versions": versions}
+    return {"encoder": kind, "content": digest, "versions": versions, **code}
+
+
+def _own_code(encoder: object) -> list[str]:
+    """Return digests of the source of an encoder's classes and functions.
+
+    Classes and functions of installed libraries are left out.
+    """
+    values = encoder.get_params().values() if isinstance(encoder, BaseEstimator) else ()
+    parts = [encoder, *values]
+    parts += [inner for p in parts if isinstance(p, nn.Module) for inner in p.modules()]
+    kinds = [p if hasattr(p, "__qualname__") else type(p) for p in parts]
+    found = set[str]()
+    for base in {base for kind in kinds for base in getattr(kind, "__mro__", [kind])}:
+        with suppress(OSError, TypeError):  # built in, or defined without a file
+            if not str(inspect.getsourcefile(base)).startswith(LIBRARY_FOLDERS):
+                found.add(hashlib.sha256(inspect.getsource(base).encode()).hexdigest())
+    return sorted(found)
 
 
 def _files_of(X: object) -> list[tuple[int, int] | None] | None:
@@ -246,17 +275,21 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
     except NewerFormat:
         raise
     except (ValueError, FileNotFoundError) as error:
-        return None, str(error)
+        reason = str(error).partition(", but ")[2].rpartition(";")[0]
+        return None, f"the cached file {path} is damaged ({reason})"
     if about.get("key") != key or list(arrays) != [FEATURES]:
-        return None, f"{path} contains different features"
+        return None, f"the cached file {path} contains different features"
     return arrays[FEATURES], ""
 
 
 def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
-    """Encode items into a file, or resume doing so, and return the rows."""
+    """Encode items into a file, and return the rows.
+
+    An interrupted extraction continues where it stopped.
+    """
     rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
-    # Resume after a complete minibatch, since minibatches affect the last bits.
+    # Continue after a complete minibatch, since minibatches affect the last bits.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
         rows.adopt(min(n_rows, len(items)))

@@ -18,7 +18,11 @@ from torch.nn.utils.rnn import pad_sequence
 from sklearn_mdl._core.numerics import default_torch, evaluation_mode
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.encoders._base import tensor_bytes, weights_fingerprint
+from sklearn_mdl.encoders._base import (
+    attributes_fingerprint,
+    tensor_bytes,
+    weights_fingerprint,
+)
 from sklearn_mdl.encoders._layers import check_layers, watched_layers
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 from sklearn_mdl.encoders._views import (
@@ -139,10 +143,10 @@ class HiddenStatesEncoder(ViewEncoder):
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
                 required = "None, or different integers, or different module names"
-                cure = "pass layers=None for all"
-                raise invalid("layers", required, self.layers, cure)
+                layers = list(dict.fromkeys(self.layers)) if len(kinds) == 1 else None
+                raise invalid("layers", required, self.layers, f"pass layers={layers}")
             if kinds == {True}:
-                check_layers(self.module, list(cast(Sequence[str], self.layers)))
+                check_layers(self.module, list(map(str, self.layers)), "layers=None")
         states, _ = self._states(self._inputs(self._items(X)[:1]))
         names = [view_name(layer, place) for layer in states for place in positions]
         widths = [state.shape[-1] for state in states.values() for _ in positions]
@@ -152,7 +156,7 @@ class HiddenStatesEncoder(ViewEncoder):
     def _items(self, X: object) -> list[Any]:
         """Return the rows of X as a list."""
         if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
-            cure = "pass [X] for a single row, or a list of rows"
+            cure = "pass [X] for a single row, or list(X) for several"
             raise invalid("X", "a sequence of rows, such as texts", X, cure)
         rows = list(cast(Sequence[Any], X))
         if not rows:
@@ -198,6 +202,7 @@ class HiddenStatesEncoder(ViewEncoder):
             "encoder": type(self).__name__,
             "model": f"{kind.__module__}.{kind.__qualname__}",
             "options": repr(self.module),
+            "attributes": attributes_fingerprint(self.module),
             "weights": weights_fingerprint(self.module),
             "views": self.view_names_,
         }
@@ -249,8 +254,8 @@ class HiddenStatesEncoder(ViewEncoder):
             if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[:2] != shape:
                 given = tuple(getattr(out, "shape", ())) or type(out).__name__
                 required = f"one tensor of shape {(*shape, 'width')}"
-                cure = "pass the names of other modules, layers=['NAME']"
-                raise invalid(f"The output of layer {name!r}", required, given, cure)
+                title, cure = f"The output of layer {name!r}", "pass other layers"
+                raise invalid(title, required, given, cure)
         mask = moved.get(MASK)
         real = torch.ones(shape, dtype=torch.bool) if mask is None else mask.bool()
         return states, real
@@ -260,7 +265,9 @@ class HiddenStatesEncoder(ViewEncoder):
         states = getattr(output, "hidden_states", None)
         if states is None:
             required, given = "an object with `hidden_states`", type(output).__name__
-            cure = "pass names, for example layers=['encoder.layer.0']"
+            modules = self.module.named_modules()
+            inner = [n for n, m in modules if n and not [*m.children()]]
+            cure = f"pass for example layers={inner[:1]}" if inner else "wrap it"
             raise invalid("The output of the module", required, given, cure)
         n = len(states)
         numbers = range(n) if self.layers is None else self.layers
@@ -269,7 +276,7 @@ class HiddenStatesEncoder(ViewEncoder):
             raise invalid("layers", required, self.layers, cure)
         places = [int(i) % n for i in numbers]
         if len(set(places)) < len(places):
-            cure = "pass list(dict.fromkeys(layers))"
+            cure = f"pass layers={list(dict.fromkeys(places))}"
             raise invalid("layers", "distinct", self.layers, cure)
         return {i: states[i] for i in places}
 
@@ -280,7 +287,7 @@ def _pad(rows: list[Any]) -> Inputs:
     for row in rows:
         ids = np.asarray(row)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            required, cure = "lists of token ids", "pass tokenizer=TOKENIZER for text"
+            required, cure = "lists of token ids", "omit this row or pass a tokenizer"
             raise invalid("Rows of X without a tokenizer", required, row, cure)
         tokens.append(torch.from_numpy(ids.astype(np.int64)))
     pad = partial(pad_sequence, batch_first=True)

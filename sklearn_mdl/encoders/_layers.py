@@ -47,9 +47,12 @@ def views_by_name(layers: list[str], pools: list[str]) -> list[View]:
         or if there are no combinations.
     """
     views = [_view(layer, pool) for layer in layers for pool in pools]
-    if not views or len(set(views)) < len(views):
-        names, cure = [view.name for view in views], "pass layer='last', pool='avg'"
-        raise invalid("layer and pool", "distinct names", names, cure)
+    if not views:
+        name, cure = ("pool", "'avg'") if layers else ("layer", "'last'")
+        raise invalid(name, "non-empty", [], f"pass {name}={cure}")
+    if twice := [view.name for view in views if views.count(view) > 1]:
+        cure = "pass each layer and pool once, and not 'default' with 'avg' or 'model'"
+        raise invalid("Views", "distinct", twice, cure)
     return views
 
 
@@ -88,30 +91,38 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     values = features.float()
     if view.pool == "cls":
         if values.ndim != 3 or not layout.has_class_token:
-            required = "tokens that begin with a class token"
-            name, given = f"The output of {view.layer!r}", tuple(values.shape)
-            raise invalid(name, required, given, "pass pool='avg'")
+            required, given = "tokens that begin with a class token", values.shape
+            name, cure = f"The output of {view.layer!r}", "pass pool='avg'"
+            if values.ndim == 3:
+                cure += ", or n_prefix_tokens=1 to TorchEncoder"
+            raise invalid(name, required, tuple(given), cure)
         return values[:, 0].clone()  # later layers may overwrite it in place
     if values.ndim == 2 or view.pool == "flatten":
-        return values.flatten(1).clone()
+        return values.reshape(len(values), -1).clone()
     if values.ndim == 3:
         places = values[:, layout.n_prefix_tokens :]
         return places.mean(1) if view.pool == "avg" else places.amax(1)
     if values.ndim == 4 and view.pool in ("avg", "max"):
         axes = (1, 2) if layout.channels_last else (2, 3)
         return values.mean(axes) if view.pool == "avg" else values.amax(axes)
-    name, cure = f"The output of {view.layer!r}", "pass pool='flatten' or layer='last'"
-    raise invalid(name, "vectors, tokens or maps", tuple(values.shape), cure)
+    name, shape = f"The output of {view.layer!r}", tuple(values.shape)
+    raise invalid(name, "2-D, 3-D or 4-D", shape, "pass pool='flatten'")
 
 
-def check_layers(module: nn.Module, layers: list[str]) -> None:
-    """Raise ValueError unless every layer names a module inside the model."""
+def check_layers(
+    module: nn.Module, layers: list[str], default: str = "layer='last'"
+) -> None:
+    """Raise ValueError unless every layer names a module inside the model.
+
+    If there is no such module, the error advises to pass ``default``.
+    """
     names = [name for name, _ in module.named_modules() if name]
     for layer in layers:
         if layer not in names:
-            near = get_close_matches(layer, names, n=3, cutoff=0.0) or names[:3]
+            near = get_close_matches(layer, names, n=3, cutoff=0.0)
+            cure = f"one of {near}" if near else default
             required = "the name of a module inside the model"
-            raise invalid("layer", required, layer, f"pass one of {near}")
+            raise invalid("layer", required, layer, f"pass {cure}")
 
 
 @contextmanager
@@ -133,7 +144,9 @@ def pooled_outputs(
     def pool(layer: str, output: object) -> None:
         if not isinstance(output, Tensor):
             name, kind = f"The output of {layer!r}", type(output).__name__
-            raise invalid(name, "one tensor", kind, f"pass layer='{layer}.NAME'")
+            inner = [n for n, _ in module.named_modules() if n.startswith(f"{layer}.")]
+            cure = f"pass one of {inner[:3]}" if inner else "omit this layer"
+            raise invalid(name, "one tensor", kind, cure)
         inside = [view for view in views if view.layer == layer]
         vectors.update({view.name: pooled(output, view, layout) for view in inside})
 
@@ -150,13 +163,13 @@ def watched_layers(
     Raises
     ------
     ValueError
-        If a layer runs more than once.
+        If the model calls a layer twice.
     """
     modules, ran = dict(module.named_modules()), set[str]()
 
     def hook(name: str, _: nn.Module, __: object, output: object) -> None:
         if name in ran:
-            words = "must run only once, but ran twice; pass another layer"
+            words = "must run once per minibatch, but ran twice; pass another layer"
             raise ValueError(f"Layer {name!r} {words}")
         ran.add(name)
         watch(name, output)

@@ -106,9 +106,8 @@ class TextEncoder(ImageOrTextTransformer):
             embeddings = embeddings.detach().cpu().float()
         vectors = np.asarray(embeddings, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
-            required = f"a method that returns {len(texts)} vectors"
-            cure = "return an array of shape (n_texts, width)"
-            raise invalid("model.encode", required, vectors.shape, cure)
+            required, cure = f"({len(texts)}, width)", "return one vector for each text"
+            raise invalid("The shape of model.encode(X)", required, vectors.shape, cure)
         return vectors
 
 
@@ -119,7 +118,7 @@ def _texts(X: object) -> list[str]:
         required = "a non-empty sequence of texts"
         raise invalid("X", required, X, "pass for example ['a text']")
     if wrong := [i for i, text in enumerate(texts) if not isinstance(text, str)]:
-        name, cure = f"X[{wrong[0]}]", "pass Series(X).fillna('').astype(str)"
+        name, cure = f"X[{wrong[0]}]", "pass pandas.Series(X).fillna('').astype(str)"
         raise invalid(name, "text", texts[wrong[0]], cure)
     return texts
 

@@ -60,7 +60,8 @@ def check_name(timm: ModuleType, name: str) -> None:
     known = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in known:
         required = f"the name of weights in timm {timm.__version__}"
-        raise invalid("model_name", required, name, f"pass one of {known[:5]}")
+        cure = f"one of {known[:5]}" if known else f"{architecture!r}, pretrained=False"
+        raise invalid("model_name", required, name, f"pass {cure}")
 
 
 def source_of(timm: ModuleType, name: str) -> str:
@@ -109,11 +110,9 @@ def data_config(
         If an option is unknown.
     """
     config: dict[str, object] = timm.data.resolve_model_data_config(model)
-    unknown = sorted(set(options) - set(config))
-    if unknown:
-        raise invalid(
-            "data_options", f"among {list(config)}", unknown[0], f"omit {unknown[0]!r}"
-        )
+    if unknown := sorted(set(options) - set(config)):
+        required, cure = f"among {list(config)}", f"omit {unknown[0]!r}"
+        raise invalid("data_options", required, unknown[0], cure)
     return {**config, **options}
 
 
@@ -145,7 +144,8 @@ def from_file(
         weights = timm.models.load_state_dict(str(path), weights_only=True)
     except Exception as error:  # torch's own message gives unsafe advice
         reason = f"reading it raises {type(error).__name__}"
-        raise damaged(path, "weights", reason, "download it again") from error
+        cure = "download it again, or torch.save(model.state_dict(), path)"
+        raise damaged(path, "weights", reason, cure) from error
     heads = _heads(model)
     body = {k: v for k, v in weights.items() if k.rpartition(".")[0] not in heads}
     shapes = {k: v.shape for k, v in model.state_dict().items()}
@@ -212,7 +212,7 @@ def _mismatch(path: Path, reason: str) -> ValueError:
 class TimmEncoder(ImageEncoder):
     """Features of images from a frozen timm network.
 
-    Images are preprocessed as timm does to evaluate the model. The network runs in
+    Images are preprocessed as in timm's evaluation of the model. The network runs in
     evaluation mode without its classifier.
 
     Parameters
@@ -312,10 +312,11 @@ class TimmEncoder(ImageEncoder):
             torch.default_generator.manual_seed(self.seed_)
             model = self._model(timm)
         config = data_config(timm, model, self.data_options or {})
-        channels = cast(Sequence[int], config["input_size"])[0]
+        channels, *size = cast(Sequence[int], config["input_size"])
         if channels not in (1, 3):
             name, required = f"Channels of model {self.model_name!r}", "1 or 3"
-            raise invalid(name, required, channels, "pass model_name='resnet18'")
+            cure = f"pass data_options={{'input_size': {(3, *size)}}}, or another model"
+            raise invalid(name, required, channels, cure)
         self.data_config_ = config
         layout = Layout(
             getattr(model, "output_fmt", None) == "NHWC",

@@ -16,7 +16,13 @@ from torch import Tensor, nn
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze, tensor_bytes
+from sklearn_mdl.encoders._base import (
+    Frozen,
+    ImageEncoder,
+    attributes_fingerprint,
+    freeze,
+    tensor_bytes,
+)
 from sklearn_mdl.encoders._layers import Layout, Vectors, View, pooled
 
 if TYPE_CHECKING:
@@ -127,11 +133,12 @@ class TorchEncoder(ImageEncoder):
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            kind, cure = type(output).__name__, "pass layer='NAME' of an inner module"
+            cure = "wrap it in a module that returns one, or pass the name of a layer"
+            kind = type(output).__name__
             raise invalid("The output of the module", "one tensor", kind, cure)
         unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:
-            shape, cure = tuple(output.shape), "pass pool='avg' or 'flatten'"
+            shape, cure = tuple(output.shape), "pass pool='flatten', or 'avg' for maps"
             raise invalid("The output of the module", "vectors (B, width)", shape, cure)
         return {view.name: pooled(output, view, frozen.layout) for view in views}
 
@@ -139,6 +146,7 @@ class TorchEncoder(ImageEncoder):
         return {
             "model": f"{type(self.module).__module__}.{type(self.module).__qualname__}",
             "options": repr(self.module),
+            "attributes": attributes_fingerprint(self.module),
             "preprocessing": [self.mode, self._effect()],
             "layout": [bool(self.channels_last), int(self.n_prefix_tokens)],
         }

@@ -188,10 +188,10 @@ def pooled_positions(
         needed = 1 if isinstance(number, str) else max(number + 1, -number)
         if bool((counts < needed).any()):
             row = int((counts < needed).nonzero()[0])
+            other = ", or pass positions='mean'" * int(counts[row] > 0)
             raise ValueError(
-                f"Example {start + row} must have at least {needed} tokens for "
-                f"position {position!r}, got {int(counts[row])}; omit the example, or "
-                "pass positions='mean'"
+                f"Example {start + row} must have {needed} or more tokens for position "
+                f"{position!r}, got {int(counts[row])}; omit the example{other}"
             )
         if not isinstance(number, str):
             places = number if number >= 0 else counts + number
@@ -223,7 +223,7 @@ def _checked_axes(axes: Sequence[str]) -> list[str]:
     known = set(names) <= set(AXES) and len(set(names)) == len(names)
     if not known or not {"example", "feature"} <= set(names):
         required = f"distinct names among {AXES}, including 'example' and 'feature'"
-        raise invalid("axes", required, axes, "pass axes=('example', 'feature')")
+        raise invalid("axes", required, axes, f"pass for example axes={AXES[::3]}")
     return names
 
 
@@ -298,9 +298,9 @@ def _checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Tensor:
     real = np.asarray(mask)
     required = f"of shape {shape}, 1 for real tokens and 0 for padding"
     if real.shape != shape:
-        raise invalid("mask", required, real.shape, "pass inputs.attention_mask")
+        raise invalid("mask", required, real.shape, "pass the attention_mask")
     if not (known := np.isin(real, (0, 1))).all():
-        raise invalid("mask", required, real[~known][0], "pass inputs.attention_mask")
+        raise invalid("mask", required, real[~known][0], "pass the attention_mask")
     return torch.as_tensor(real.astype(bool))
 
 
@@ -309,7 +309,7 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
         required = f"an array of real numbers with the non-empty axes {tuple(names)}"
-        given = f"shape {shape}{kind and f' of {kind}'}; pass axes=NAMES, one per axis"
+        given = f"shape {shape}{kind and f' of {kind}'}; pass such an array or its axes"
         raise ValueError(f"{what} must be {required}, got {given}")
     return shape
 

@@ -7,12 +7,13 @@ flat. ``g`` is an exponential, or a power law that starts to fall at a knee,
 is weighted by its posterior probability, given the mean losses over intervals of
 geometrically growing length.
 
-A prediction interval covers three uncertainties: the law, its level, and the noise of
-future losses. The method assumes that future losses vary like the losses in the later
-half of the curve. Curves over the same rows share noise, so shared noise cancels in
-differences of curves. Laws are drawn separately for each curve. Hestness et al., 2017,
-arXiv:1712.00409, describe learning curves that are power laws. Caballero et al., 2023,
-arXiv:2210.14891, describe curves with knees.
+A prediction interval covers the law, its level, the noise of future losses and, given
+several orders, the variation of codelengths over orders. The method assumes that future
+losses vary like the losses in the later half of the curve, and two of them like the
+most different neighbours of the whole curve. Curves over the same rows and orders share
+noise, which cancels in differences of curves. Laws are drawn separately for each curve.
+Hestness et al., 2017, arXiv:1712.00409, describe learning curves that are power laws.
+Caballero et al., 2023, arXiv:2210.14891, describe curves with knees.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from sklearn_mdl.metrics._learning_curves import check_losses
 from sklearn_mdl.metrics._references import Floats, Integers, checked_count, invalid
@@ -120,7 +122,9 @@ def extrapolate(
     extrapolation : Extrapolation
         Predictions for more rows from the same source. The intervals cover the noise of
         these rows, but not a change of the law itself. No law rises, so do not
-        extrapolate a curve that rises.
+        extrapolate a curve that rises. With several orders, the intervals are for the
+        means over as many new orders. One order does not reveal the variation over
+        orders, so the intervals are then for the same run, continued.
 
     Raises
     ------
@@ -179,11 +183,13 @@ def _extrapolated(
 ) -> Extrapolation:
     n_seen = costs.shape[-1]
     first = max(int(START * n_seen), 1)
-    edges = np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(np.int64)
-    edges = np.unique(edges)
-    by_order = [_noise(costs[:, k], order) for k, order in enumerate(starts)]
-    noise = np.stack(by_order, axis=1)[:, :, first:]
-    late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
+    edges = np.unique(np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(int))
+    noise = np.stack([_noise(costs[:, k], s) for k, s in enumerate(starts)], axis=1)
+    # Rare large losses, such as those of wrong labels, may be missing from the later
+    # half. So two more rows (or groups) in it are as noisy as the noisiest of all.
+    rare = 8 * (noise**2).max((1, 2)) / len(starts[0])
+    noise = noise[:, :, first:]
+    late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2)) + rare
     curves = costs.mean(1)
     # Averaging over orders reduces the noise, since each position then has several
     # examples. Future rows are the same for all orders, so their noise remains.
@@ -203,21 +209,23 @@ def _extrapolated(
         law = np.searchsorted(np.cumsum(weights), drawn)
         total[:, i] = (scale[i, law] + known[:, i] * error[i, law]) * future[law]
     total += to_come * np.sqrt(late * (n - n_seen))
-    seen = curves.sum(1)
+    seen, degrees = curves.sum(1), max(len(starts) - 1, 1)
+    # The given orders and those of a later ranking are two samples of all orders.
+    orders = (costs.sum(2).T - seen) * np.sqrt(2 / (len(starts) * degrees))
     values = seen + (probability * scale) @ future
-    draws = seen + np.maximum(total, 0.0)
+    drawn = rng.standard_normal((N_DRAWS, len(starts))) @ orders
+    drawn /= np.sqrt(rng.chisquare(degrees, (N_DRAWS, 1)) / degrees)
+    draws = seen + np.maximum(total, 0.0) + drawn
     return Extrapolation(n, values, *_interval(draws, level), level, draws)
 
 
 def _normal(rng: np.random.Generator, noise: Floats) -> Floats:
     """Draw normal numbers (N_DRAWS, n_curves), correlated like the curves' noise."""
     flat = noise.reshape(len(noise), -1)
-    norms = np.linalg.norm(flat, axis=1, keepdims=True)
-    flat = flat / np.maximum(norms, 1e-300)
-    values, vectors = np.linalg.eigh(flat @ flat.T)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    drawn: Floats = rng.standard_normal((N_DRAWS, len(noise))) @ root.T
-    return drawn
+    flat = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-300)
+    return rng.multivariate_normal(
+        np.zeros(len(flat)), flat @ flat.T, N_DRAWS, method="eigh"
+    )
 
 
 def _posterior(
@@ -250,9 +258,7 @@ def _posterior(
     fit = scale**2 * information  # explained part of the sum of squares
     # The level, whose logarithm has a flat prior, is integrated out.
     log = np.log(prior) - np.log(information) / 2 - np.log(scale + 1e-300) + fit / 2
-    probability = np.exp(log - log.max(1, keepdims=True))
-    probability /= probability.sum(1, keepdims=True)
-    return probability, scale, 1 / np.sqrt(information), future
+    return softmax(log, axis=1), scale, 1 / np.sqrt(information), future
 
 
 def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:

@@ -56,10 +56,7 @@ from sklearn_mdl.model_selection._tasks import (
     versions as versions,
 )
 from sklearn_mdl.model_selection._two_axes import two_axes
-from sklearn_mdl.model_selection._verdict import (
-    Verdict as Verdict,
-    rounded as rounded,
-)
+from sklearn_mdl.model_selection._verdict import Verdict as Verdict, rounded as rounded
 from sklearn_mdl.model_selection._views import ViewComparison, compare_views
 
 __all__ = [

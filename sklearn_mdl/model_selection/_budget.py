@@ -48,8 +48,8 @@ def in_round(
 
     Rounds are numbered from 0. In each round, the next order of every encoder on every
     dataset is due, with two exceptions. If an encoder is clearly worse than the best
-    encoder on a dataset, this encoder is only due on the dataset in rounds 0, 1, 3, 7,
-    .... On a dataset with a failed task, no order is due.
+    encoder on a dataset, no order of this encoder is due on the dataset, except in
+    rounds 0, 1, 3, 7, .... On a dataset with a failed task, no order is due.
     """
     groups: dict[str, dict[str, list[int]]] = {}
     for i, task in enumerate(tasks):
@@ -76,8 +76,8 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
 
     An encoder is clearly worse if its mean codelength is more than ``CLEARLY`` times
     that of the best encoder, over the orders in which both were scored. If the mean of
-    the best encoder is negative, it is divided by ``CLEARLY`` instead. While some
-    encoder has not been scored, no encoder is clearly worse.
+    the best encoder is negative, this mean is divided by ``CLEARLY`` instead. While
+    some encoder has not been scored, no encoder is clearly worse.
 
     Parameters
     ----------
@@ -103,8 +103,9 @@ def check_budget(budget: float, tasks: Sequence[Task]) -> None:
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
-            f"time_budget must be at least {seconds:.3g} s for a cell ({task.encoder} "
-            f"on {task.dataset}), got {budget}; pass time_budget={seconds + 1:.0f}"
+            f"time_budget must be at least {seconds:.3g} s for a cell ({task.encoder}"
+            f"{f' on {task.dataset}' * bool(task.dataset)}), got {budget}; pass "
+            f"time_budget={seconds + 1:.0f} (--time-budget {seconds + 1:.0f})"
         )
 
 
@@ -124,8 +125,8 @@ def with_all_encoders(
     text = f"time_budget ran out before every encoder was scored on {left}"
     if left and len(left) == len(names):
         raise ValueError(
-            f"{text}, so nothing can be ranked; pass a larger time_budget, and "
-            "results=FOLDER to save finished cells"
+            f"{text}, so nothing can be ranked; pass a larger time_budget (cells saved "
+            "in results=FOLDER are not run again)"
         )
     if left:
         warn_caller(f"{text}; these datasets are left out; pass a larger time_budget")

@@ -88,7 +88,7 @@ class Cell:
     ----------
     dataset, encoder : str
     order : int
-        Number of the random order.
+        Index of the random order, from 0.
     seed : int
         Seed of the orders, initial weights and replay.
     n_samples, n_features, n_classes : int
@@ -255,8 +255,7 @@ class Cell:
 
     def record(self) -> dict[str, object]:
         """Return the results from :meth:`kept` and derived measures, for JSON."""
-        saved = ("savings_per_example", "savings_over_labels")
-        derived = ("uniform", "per_example", *saved)
+        derived = "uniform", "per_example", "savings_per_example", "savings_over_labels"
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
 
 
@@ -284,7 +283,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
-        cure = "pass readouts=[..., DummyReadout()], which gives no class probability 0"
+        cure = "pass readouts=[..., DummyReadout()] (DummyReadoutRegressor() for reals)"
         raise invalid("A codelength", "finite", float(switcher.codelength_), cure)
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()

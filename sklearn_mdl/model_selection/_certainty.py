@@ -112,6 +112,11 @@ class Sample:
         least[pairs] = least[pairs[::-1]] = self.half_width(*pairs, alpha / n_left)
         return least
 
+    def is_longer(self, alpha: float) -> NDArray[np.bool_]:
+        """Return for ``[i, j]`` if encoder ``j`` has a significantly longer code."""
+        differences = self.codelengths - self.codelengths[:, None]
+        return np.asarray(differences > self.least_significant(alpha))
+
     def draws(self, rng: np.random.Generator) -> Floats:
         """Draw plausible expected codelengths of all encoders, (n_draws, n_encoders).
 
@@ -130,10 +135,11 @@ class Sample:
     def more_labels(self, winner: int, rival: int, shares: Floats) -> float:
         """Estimate how many further labels would settle a choice between two encoders.
 
-        After these labels, the winner would be the best encoder with probability
-        `SURE`, if the probabilities ``shares`` that others are best all shrank alike.
-        So the probability that the rival is better must become at most its part of
-        ``1 - SURE``. The winner's margin ``D`` is assumed to grow by ``r``
+        The choice is settled once the winner is the best encoder with probability
+        `SURE`. ``shares`` are the present probabilities that each encoder is best.
+        Those of all encoders except the winner are assumed to shrink by the same
+        factor. So the probability that the rival is better must fall to the rival's
+        part of ``1 - SURE``. The winner's margin ``D`` is assumed to grow by ``r``
         nats per label, as in the second half of the stream. The standard deviation
         ``s`` of the margin is assumed to grow as the square root of the number of
         labels. So ``x`` times as many labels suffice if
@@ -142,10 +148,10 @@ class Sample:
         Returns
         -------
         more : float
-            0 if the given labels suffice. Infinity if `MOST_TIMES` times as many labels
-            would, with probability `SURE`, not settle the choice in favour of either
-            encoder. NaN if this is uncertain, or if there are too few rows for an
-            estimate.
+            0 if the given labels suffice. Infinity if, with probability `SURE`, even
+            `MOST_TIMES` times as many labels would not settle the choice in favour of
+            either encoder. NaN if this is uncertain, or if there are too few rows for
+            an estimate.
         """
         n = self.n_samples
         part = shares[rival] / (1 - shares[winner]) if shares[rival] > 0 else 1.0

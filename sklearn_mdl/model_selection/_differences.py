@@ -239,13 +239,14 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     Raises
     ------
     ValueError
-        If the shape differs or there is only one order.
+        If there is only one order.
     """
     table = np.asarray(codelengths, dtype=np.float64)
-    if table.ndim != 3 or table.shape[-1] < 2:
-        required = "of shape (n_datasets, n_encoders, n_orders) with at least 2 orders"
-        raise invalid("codelengths", required, table.shape, "score with n_orders=3")
-    return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
+    n_orders = table.shape[2] if table.ndim == 3 else 1
+    if n_orders < 2:
+        cure = "call fit with n_orders=3"
+        raise invalid("The number of orders", "at least 2", n_orders, cure)
+    return OrderSpread(paired_means(table), _deviations(table), n_orders)
 
 
 def _deviations(table: Floats) -> Floats:

@@ -1,8 +1,9 @@
-"""Elimination of encoders that lose a race on a dataset, before the ranking."""
+"""Elimination of encoders that lose the races on all datasets, before the ranking."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 
 import numpy as np
 
@@ -18,6 +19,9 @@ Out = dict[str, dict[str, int]]
 def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
     """Race the encoders on each dataset, with its rows in the first order.
 
+    An encoder is only eliminated if another one beats it on every dataset. An encoder
+    that loses to different encoders can still have the best average rank.
+
     Parameters
     ----------
     tasks : sequence of Task or Failure
@@ -29,22 +33,30 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
     -------
     out : dict of str to dict of str to int
         For each eliminated encoder, a mapping from datasets to the number of labels
-        after which it was eliminated.
+        after which it left the race.
     """
-    races: dict[str, list[Task]] = {}
+    entries: dict[str, list[Task]] = {}
     for task in tasks:
-        if isinstance(task, Task) and task.order == 0 and task.groups is None:
-            races.setdefault(task.dataset, []).append(task)
+        if isinstance(task, Task) and task.order == 0:
+            entries.setdefault(task.dataset, []).append(task)
     out: Out = {}
-    for dataset, firsts in races.items():
-        if len(firsts) > 1:
-            for encoder, n_labels in _losers(firsts, alpha).items():
-                out.setdefault(encoder, {})[dataset] = n_labels
-    return out
+    names = {task.encoder for firsts in entries.values() for task in firsts}
+    pairs = set(permutations(names, 2))
+    for dataset, firsts in entries.items():
+        if firsts[0].groups is not None or len(firsts) < 2:
+            return {}
+        race = _race(firsts, alpha)
+        pairs &= _behind(race)
+        if not pairs:
+            return {}
+        for encoder, n_labels in race.eliminated_at_.items():
+            out.setdefault(encoder, {})[dataset] = n_labels
+    worse = {loser for loser, _ in pairs}
+    return {encoder: where for encoder, where in out.items() if encoder in worse}
 
 
-def _losers(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
-    """Return ``{encoder: n_labels}`` for the encoders that lose a race on a dataset."""
+def _race(tasks: Sequence[Task], alpha: float) -> EncoderRace:
+    """Race the encoders of a dataset until one is left or the labels end."""
     first, features = tasks[0], {task.encoder: task.X for task in tasks}
     race = EncoderRace(
         list(features),
@@ -59,25 +71,14 @@ def _losers(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
         race.update({name: features[name][rows] for name in race.alive_}, first.y[rows])
         if race.should_stop_:
             break
-    return race.eliminated_at_
+    return race
 
 
-def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
-    """Return the tasks and failures of the encoders that no race eliminated.
-
-    Raises
-    ------
-    ValueError
-        If every encoder was eliminated on some dataset.
-    """
-    kept = [task for task in tasks if task.encoder not in out]
-    if tasks and not kept:
-        raise ValueError(
-            "At least one encoder must survive every race, but each was eliminated on "
-            f"some dataset ({'; '.join(map(' '.join, out_rows(out)))}); pass "
-            "eliminate=None, or rank the datasets separately"
-        )
-    return kept
+def _behind(race: EncoderRace) -> set[tuple[str, str]]:
+    """Return the pairs of an eliminated encoder and one that is shown to beat it."""
+    names = race.encoder_names_
+    shown = np.argwhere(race.e_values_ >= race.threshold_)
+    return {(names[i], names[j]) for i, j in shown if names[i] in race.eliminated_at_}
 
 
 def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:

@@ -76,9 +76,10 @@ class Failure(NamedTuple):
         return cls(dataset, encoder, order, text, details)
 
     def __str__(self) -> str:
-        """Return one line that names the encoder, the dataset and the error."""
+        """Return one line that names the encoder, any dataset and the error."""
         order = "" if self.order is None else f", order {self.order}"
-        return f"{self.encoder!r} on {self.dataset!r}{order} ({self.error})"
+        where = f" on {self.dataset!r}{order}" if self.dataset else order
+        return f"{self.encoder!r}{where} ({self.error})"
 
 
 def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
@@ -159,7 +160,7 @@ def gather(
         _report_gaps(gaps, missing)
         gathered = {name: own for name, own in gathered.items() if name not in gaps}
     if not names:
-        raise invalid("encoders", "non-empty", [], "pass {'data': ({'raw': X}, y)}")
+        raise invalid("encoders", "non-empty", {}, "pass {'data': ({'raw': X}, y)}")
     if not gathered:
         raise ValueError(
             f"Ranking needs at least one dataset with all encoders {names}, got none; "
@@ -194,13 +195,11 @@ def _gather_one(
     labels = np.asarray(as_labels(as_array(parts[1]), called))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
-        what, cure = "data", f'{{{name!r}: (X, y)}} with encoders={{"raw": None}}'
+        text = f"needs encoders, got none; write {{{name!r}: (X, y)}} with encoders="
+        text += '{"raw": None}'
         if given:
-            what, cure = "precomputed features", "encoders=None"
-        raise ValueError(
-            "Precomputed features need encoders=None and data need encoders, but "
-            f"dataset {name!r} holds {what}; write {cure}"
-        )
+            text = "holds features already, but got encoders too; write encoders=None"
+        raise ValueError(f"Dataset {name!r} {text}")
     by_name = data if isinstance(data, Mapping) else {name: data}
     for rows in (*by_name.values(), *parts[2:]):
         check_order(rows, parts[1], called)
@@ -210,8 +209,8 @@ def _gather_one(
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:
-        cure = f"pass {{{name!r}: (X, y, groups)}} with one group per row"
-        raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
+        required = f"of shape {labels.shape}"
+        raise invalid(title, required, groups.shape, "pass one group for each row")
     if isinstance(data, Mapping):
         check_names(data)
         features = {e: _given((name, e), X, labels, missing) for e, X in data.items()}
@@ -328,7 +327,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         kind = "real numbers" if is_real else "classes"
         cure = "pass one column, y[:, 0]"
         if labels.ndim == 1:
-            cure = "pass y.astype(float), or use MDLReadoutSwitcher()"
+            cure = "pass y.astype(float), or treat the labels as classes"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
             f"{labels.dtype} in shape {labels.shape}; {cure}"
@@ -351,8 +350,8 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         given = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
-            f"{name} gives {given} for {len(labels)} labels; pass np.asarray(X) "
-            f"with {len(labels)} rows, or X.toarray() if X is sparse"
+            f"{name} gives {given} for {len(labels)} labels; pass one row for each "
+            "label: X.reshape(len(X), -1), or X.toarray() if X is sparse"
         )
     if fault := non_finite(X):
         raise ValueError(
@@ -366,6 +365,7 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
     if missing == "raise":
         raise ValueError(
             "Every dataset must have features of every encoder, but "
-            f"{text}; add these features or pass missing='drop'"
+            f"{text}; add these features, or leave out these datasets (as "
+            "RepresentationScorer(missing='drop') does)"
         )
     warn_caller(f"Dropped datasets without features of every encoder: {text}")

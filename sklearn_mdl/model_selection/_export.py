@@ -131,7 +131,7 @@ class ExportedProbe:
         refuse_foreign(Path(path), is_archive)
         classes = self.classes.tolist()
         if not all(isinstance(c, int | float | str) for c in classes):
-            cure = "call switcher.fit(X, y.astype(str))"
+            cure = "call switcher.fit(X, y.astype(str)), and export again"
             raise invalid("classes", "numbers or text", self.classes, cure)
         arrays = {name: np.asarray(getattr(self, name)) for name in ARRAYS}
         settings = {name: getattr(self, name) for name in SETTINGS}

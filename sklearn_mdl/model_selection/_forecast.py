@@ -78,10 +78,10 @@ class Forecast:
     rows : list of ForecastRow
         One row for each encoder on each dataset.
     n_jobs : int
-        Number of cells scored in parallel.
+        Number of parallel jobs, each with a cell in memory.
     n_at_once : int
-        Number of cells that run at the same time. Fewer than ``n_jobs`` if this process
-        may use fewer CPUs.
+        Number of these jobs that make progress at the same time. Fewer than ``n_jobs``
+        if this process may use fewer CPUs.
     """
 
     rows: list[ForecastRow]
@@ -111,7 +111,8 @@ class Forecast:
         table = Table([*head, "time", "memory"], list(map(_texts, self.rows)), n_left=2)
         return (
             f"{table.to_text()}\n"
-            f"{self.n_missing} cells to run, {self.n_jobs} in parallel: about "
+            f"{self.n_missing} cell{'s' * (self.n_missing != 1)} to run, "
+            f"{self.n_jobs} in parallel: about "
             f"{duration_text(self.seconds)} and {size_text(self.bytes)} (estimated "
             f"from {WARM + TIMED} minibatches of each kind of cell)"
         )

@@ -37,6 +37,7 @@ from sklearn_mdl.model_selection._tasks import (
 from sklearn_mdl.ranking import LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
+LAST = "A race compares predictions of these labels, not accuracies on new rows."
 LARGEST_LOG = 700.0  # the exponential of a larger log would overflow
 
 
@@ -46,9 +47,10 @@ class RaceForecast(NamedTuple):
     Attributes
     ----------
     labels, low, high : float
-        Median and bounds of an 80 % interval. Numbers over `max_labels` are infinite.
+        Median and bounds of an 80 % interval, as numbers of further labels. Numbers
+        over `max_labels` are infinite.
     max_labels : int
-        Largest number of labels considered.
+        Largest number of further labels considered.
     """
 
     labels: float
@@ -103,15 +105,16 @@ class EncoderRace(BaseEstimator):
     Parameters
     ----------
     encoders : mapping of str to transformer, or sequence of str
-        Transformers, fitted without the labels of the race. Pass a list of names
-        instead if you pass features to `update`. None or "passthrough" keeps X.
+        Transformers, fitted without the labels of the race. None or "passthrough" in
+        place of a transformer keeps X. Do not fit them again during the race. If you
+        pass features to `update`, a list of names is enough.
     n_classes : int, default=None
         Number of classes that can occur, fixed before the first label. You need not
         know their names. None if `switcher` is a regressor.
     alpha : float, default=0.05
-        Largest probability of an error. It is an error to eliminate the best encoder.
-        With `within`, it is also an error to stop while the leader is behind another
-        encoder by more than `within`.
+        Largest probability of an error. It is an error to eliminate the encoder that
+        predicts best. With `within`, it is also an error to stop while the leader is
+        behind another encoder by more than `within`.
     within : float, default=None
         Negligible difference in nats per label. The race also stops once no encoder can
         be ahead of the leader by more than this. If None, the race only stops when one
@@ -119,8 +122,9 @@ class EncoderRace(BaseEstimator):
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and needs about twice
         as many labels to stop. "asymptotic" uses a normal approximation, and only from
-        30 compared labels on, of which ten must be outside the most common class. Once
-        the race stops, `certified_` shows if "exact" would also stop it.
+        30 compared labels on, of which ten must be outside the most common class. This
+        fails if rare labels cost much, such as wrong labels. Real labels have no such
+        guard. Once the race stops, `certified_` shows if "exact" would also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
@@ -212,9 +216,9 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is invalid or an encoder is not fitted. Also if settings were
-            changed after this race, or the race in the folder, began. Such changes
-            would void the guarantee.
+            If a parameter is invalid or an encoder is not fitted. Also if settings
+            differ from those with which this race, or the race in the folder, began.
+            Such changes would void the guarantee.
         TypeError
             If an encoder is not a transformer or, with a folder, cannot be pickled.
         """
@@ -235,6 +239,8 @@ class EncoderRace(BaseEstimator):
                 race.add(losses, label)
         self._race, self._folder, self._base = race, folder, base
         self._began_with = self.get_params(deep=False)
+        if isinstance(self.encoders, Mapping):  # else replaced encoders go unnoticed
+            self._began_with["encoders"] = dict(self.encoders)
         self._fitted: dict[str, Any] = {}  # fitted copies of LEARN_NOTHING encoders
         self._switchers: dict[str, Switcher] = {}
         self._columns: dict[str, list[Any]] = {}  # column names of data frames
@@ -272,7 +278,8 @@ class EncoderRace(BaseEstimator):
             If features of an encoder are missing or not finite, or if the numbers of
             rows and labels differ. Also if the number, names or order of columns differ
             from earlier calls, if there are more than `n_classes` classes, or if
-            another race has written to the folder. No label is added then.
+            another race has written to the folder. If an error is raised, no label of
+            this call is added.
         """
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
@@ -343,15 +350,12 @@ class EncoderRace(BaseEstimator):
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
-        lines = []
         if self.should_stop_:
             certified = "certified" if self.certified_ else "not certified"
-            lines.append(
-                f"Stopped; {certified}. {self.leader_!r} leads after {n} labels."
-            )
+            lines = [f"Stopped; {certified}. {self.leader_!r} leads after {n} labels."]
         else:
             left = len(alive) + 1
-            lines.append(f"Not stopped. After {n} labels, {left} encoders are left.")
+            lines = [f"Not stopped. After {n} labels, {left} encoders are left."]
             if n > self.start:
                 lines.append(f"{self.leader_!r} leads.")
         if alive and n > self.start:
@@ -371,10 +375,7 @@ class EncoderRace(BaseEstimator):
             )
         share = f"most {100 * self.alpha:g} % of races err, whenever you look"
         how = "At" if self.method == "exact" else "By a normal approximation, at"
-        last = (
-            "A race compares predictions of these labels, not accuracies on new rows."
-        )
-        return "\n".join([*lines, f"{how} {share}. {last}"])
+        return "\n".join([*lines, f"{how} {share}. {LAST}"])
 
     def history(self) -> RaceHistory:
         """Return e-values and bounds after each label, as shown in figures."""

@@ -92,7 +92,7 @@ class RaceFolder:
         with exclusive(self.path, wait=False):
             if self._files() != self._updates:
                 required, given = "one race", "another race has written to it"
-                cure = "create this EncoderRace again to resume from the folder"
+                cure = "start this race again, which resumes from the folder"
                 raise damaged(self.path, required, given, cure)
             if not self._updates:
                 text = json.dumps(with_format("race", self.about), indent=1)
@@ -134,8 +134,8 @@ class RaceFolder:
             if (was := settings.get(name)) != value:
                 raise ValueError(
                     f"{name} must be {cut_short(was)}, as when the race in {self.path} "
-                    f"began, got {cut_short(value)}; pass the value from "
-                    "that time, or folder=OTHER, since changes void the guarantee"
+                    f"began, got {cut_short(value)}; pass the earlier value, or "
+                    "another folder (--out), since a change voids the guarantee"
                 )
 
     def _read(self, path: Path, n_before: int) -> Step:

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
@@ -15,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import joined
+from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.validation import as_labels, invalid
 from sklearn_mdl.encoders import CachedEncoder, ImageEncoder, keeps_data
@@ -40,8 +40,7 @@ def base_switcher(
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
         required = "an integer of at least 2 unless switcher is a regressor"
-        cure = "for example, pass n_classes=10, or for real-valued labels "
-        cure += "switcher=MDLReadoutSwitcherRegressor()"
+        cure = "pass n_classes=10, or switcher=MDLReadoutSwitcherRegressor() for reals"
         if is_real:
             required, cure = "None if switcher is a regressor", "pass n_classes=None"
         raise invalid("n_classes", required, n_classes, cure)
@@ -74,7 +73,7 @@ def checked_labels(
     labels = np.asarray(as_labels(as_array(y)))
     if labels.ndim != 1 or not len(labels):
         required, cure = "at least one label, of shape (n_labels,)", "pass [label]"
-        raise invalid("y", required, y, cure)
+        raise invalid("y", required, labels.shape, f"{cure}, or y[:, 0] for a column")
     with warnings.catch_warnings():  # the labels of a few rows may all differ
         warnings.filterwarnings("ignore", "The number of unique classes")
         checked_targets(labels, "y", "real" if n_classes is None else "classes")
@@ -84,6 +83,7 @@ def checked_labels(
     if len(classes) > n_classes:
         required, given = f"of at most {n_classes} classes in total", classes.tolist()
         cure = f"correct {given[-1]!r}, or start a new race with n_classes={len(given)}"
+        cure += f" (--classes {len(given)})"
         raise invalid("Labels", required, given, cure)
     return (labels[:, None] == classes).argmax(1), classes
 
@@ -151,7 +151,7 @@ def encoders_by_name(
     encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
     if len(encoders) < 2 or len(encoders) < len(given):
         required = "at least two encoders with different names"
-        cure = "for example, pass {'clip': encoder, 'raw': None}"
+        cure = "for example, pass {'clip': encoder, 'raw': None}, or ['clip', 'dino']"
         raise invalid("encoders", required, list(given), cure)
     for name, encoder in checked_encoders(encoders).items():
         if keeps_data(encoder) or isinstance(encoder, LEARN_NOTHING):
@@ -178,7 +178,7 @@ def digest_of_encoder(name: str, encoder: object) -> str | None:
         return None
     hashed = clone(encoder) if isinstance(encoder, LEARN_NOTHING) else encoder
     try:
-        return str(joblib.hash([type(encoder).__qualname__, hashed], hash_name="sha1"))
+        return content_hash([type(encoder).__qualname__, hashed])
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(
             f"Encoders must be picklable if folder is given, but {name!r} is not "

@@ -30,7 +30,7 @@ from sklearn_mdl._core.validation import (
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection._budget import warn_of_environments, with_all_encoders
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._eliminate import Out, eliminated, out_text, without
+from sklearn_mdl.model_selection._eliminate import Out, eliminated, out_text
 from sklearn_mdl.model_selection._encoding import (
     Dataset,
     Failure,
@@ -77,10 +77,11 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     given the transformed X.
 
     For up to 2,048 labels, the default readouts differ from those of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher`, which give shorter codes on average. With
-    few labels, however, linear kernels find the better encoder more often and in a
-    fraction of the time. With more labels, the list of all kernels finds the better
-    encoder about as often as the switcher's defaults (``python -m benchmarks choice``).
+    :class:`~sklearn_mdl.MDLReadoutSwitcher`. The switcher's defaults give shorter codes
+    on average. With up to 500 labels, however, linear kernels find the better encoder
+    more often and in a fraction of the time. With more labels, the list of all kernels
+    finds the better encoder about as often as the switcher's defaults (``python -m
+    benchmarks choice``).
 
     Parameters
     ----------
@@ -99,13 +100,15 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Number of random orders of each dataset. All encoders are run in the same
         orders unless `time_budget` is given, and codelengths are averaged over orders.
         "auto" is 4 if no switcher is given and no dataset has more than 500 labels, and
-        1 otherwise. With `time_budget`, this is the maximum number of orders.
+        1 otherwise. With one order and few labels per class, false alarms can be more
+        frequent than `alpha`. The verdict then tells you to pass 4. With `time_budget`,
+        this is the maximum number of orders.
     time_budget : float, default=None
         Seconds after which no cell is started, not counting the time of the encoders.
         If None, time is unlimited. Each round scores one order of every encoder on
         every dataset. If the mean codelength of an encoder on a dataset is more than
-        1.1 times the shortest, the encoder is only scored on this dataset in rounds 1,
-        2, 4, 8, .... The clock decides when to stop, but not which cells are next.
+        1.1 times the shortest, the encoder is skipped on this dataset, except in rounds
+        1, 2, 4, 8, .... The clock decides when to stop, but not which cells are next.
         Datasets on which some encoder was not scored in time are left out.
     alpha : float, default=0.1
         Significance level of tests. Intervals have level ``1 - alpha``.
@@ -126,16 +129,16 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         readouts in the list, and has no effect on scores from calls of the instance.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
-        ``alpha`` of :class:`EncoderRace`. Encoders that are eliminated on any dataset
-        are not scored. The probability that a race eliminates the best encoder on its
-        dataset is approximately at most this level. There is no race on datasets with
-        groups. If None, all encoders are scored.
+        ``alpha`` of :class:`EncoderRace`. Encoders that lose to the same encoder on
+        every dataset are not scored. The probability that a race eliminates the best
+        encoder on its dataset is approximately at most this level. If a dataset has
+        groups, all encoders are scored. If None, there is no race.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, possibly on its Dask backend. By
         default, each process uses one of the machine's GPUs. If all cells are small and
-        only have linear, MLP, kernel, neighbours or dummy readouts, a short trial
-        estimates the total time. No processes are started if this time is less than
-        3 s, which is about what starting them takes.
+        no readout wraps another estimator or network, a short trial estimates the total
+        time. No processes are started if this time is less than 3 s, which is about
+        what starting them takes.
     verbose : int, default=0
         If above 0, show progress bars, with the time left, over the rows that network
         encoders encode and over cells.
@@ -171,7 +174,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         order.
     eliminated_ : dict of str to dict of str to int
         For each eliminated encoder, a mapping from datasets to the number of labels
-        after which the encoder was eliminated. No other attribute includes these
+        after which the encoder left the race. No other attribute includes these
         encoders.
     failures_ : list of Failure
         Cells and encoders that failed. With ``missing="drop"``, their datasets are left
@@ -262,7 +265,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         queue, out = self._tasks(datasets, encoders), Out()
         if self.eliminate is not None:
             out = eliminated(queue, self.eliminate)
-            queue = without(queue, out)
+            queue = [task for task in queue if task.encoder not in out]
         tasks = [task for task in queue if isinstance(task, Task)]
         outcomes = self._run(tasks)
         failed = [item for item in [*queue, *outcomes] if isinstance(item, Failure)]
@@ -334,7 +337,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         """
         self._validate_params()
         name = type(transformer).__name__
-        refuse_labelled(transformer, name)
+        refuse_labelled(transformer, "the transformer")
         features = np.asarray(transformer.transform(X))
         labels = np.asarray(as_labels(y))
         is_real = checked_targets(labels, "y", self._targets)
@@ -480,9 +483,10 @@ def _check_permutable(switcher: Switcher) -> None:
 def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
     for name, members in groups.items():
         if isinstance(members, str) or not isinstance(members, Sequence | set):
+            right = [members] if isinstance(members, str) else list(datasets)[:2]
             raise TypeError(
                 "dataset_groups must be a mapping {group: [datasets]}, but group "
-                f"{name!r} is {members!r}; write {{{name!r}: {list(datasets)[:2]}}}"
+                f"{name!r} is {members!r}; write {{{name!r}: {right}}}"
             )
         unknown = [member for member in members if member not in datasets]
         if unknown:

@@ -110,8 +110,9 @@ def codelength_scorer(
         if difference:
             raise ValueError(
                 f"X and y must be the rows and labels of the fit, but {difference}; "
-                "pass cv=PrequentialSplit() and set the random_state of the pipeline's "
-                "random steps, or score held-out rows with heldout_codelength_scorer"
+                "pass the X and y of fit (in a search, cv=PrequentialSplit())"
+                f"{', and set the random_state of all steps' * bool(fitted.steps)}, or "
+                "score new rows with heldout_codelength_scorer"
             )
         total += float(fitted.switcher.codelengths_.mean())
     return -total
@@ -183,8 +184,8 @@ def heldout_codelength_scorer(
         if count := _count_returning(fitted):
             raise ValueError(
                 "X and y must be new rows, or begin with all training rows in their "
-                f"order, but {count} of {len(fitted.X)} rows were already learned (in "
-                "another order, or with columns permuted); pass other rows, or use "
+                f"order, but {count} of {len(fitted.X)} rows were already learned "
+                "(perhaps with columns permuted); pass other rows, or use "
                 "refit_codelength_scorer"
             )
         later = _later_codelengths("heldout_codelength_scorer", fitted)
@@ -296,7 +297,7 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
     """Raise ValueError if there are rows to score and the fit had groups."""
     if n_rows and fitted._run.schedule.ends:
-        cure = "call heldout_codelengths(X_new, y_new, groups=...) for new rows"
+        cure = "call heldout_codelengths(X, y, groups=...), or fit for the same rows"
         raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
 
 
@@ -379,7 +380,7 @@ def _unpack(
 def _unfit(caller: str, estimator: object) -> TypeError:
     """Return the error for an estimator that has no codelength."""
     return TypeError(
-        f"{caller} needs an MDLReadoutSwitcher, or a Pipeline or fitted search that "
+        f"{caller} needs a switcher or readout, or a Pipeline or fitted search that "
         f"ends in one, got {estimator!r}; for a transformer use RepresentationScorer()"
     )
 
@@ -389,7 +390,7 @@ def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
     order = np.arange(len(X))
     shuffled = getattr(switcher, "order_", order[:0])  # partial_fit may add more rows
     if np.any(shuffled >= len(X)):
-        return "the fit was interrupted before all rows had been scored"
+        return "the fit was interrupted before the last row (call fit again)"
     order[: len(shuffled)] = shuffled
     run = switcher._run
     labels = run.labels[: len(X)].cpu().numpy()

@@ -46,6 +46,10 @@ class RankStatistics(CellArrays):
         counts as clearly worse if it is significantly worse than the winner on every
         dataset.
 
+        With one order and well separated classes, false alarms may be twice as frequent
+        as ``alpha``, because the order of the first labels matters and one order cannot
+        show by how much. With ``n_orders=4``, they are rarer than ``alpha``.
+
         Returns
         -------
         verdict : Verdict
@@ -66,9 +70,10 @@ class RankStatistics(CellArrays):
         Returns
         -------
         best : Best
-            Use ``print(best)`` to show it as sentences. It has ``encoder``,
-            ``probability``, ``ties``, ``rival`` and ``more_labels``. The best encoder
-            on a dataset has the shortest expected code over fresh draws of equal size.
+            Use ``print(best)`` to show it as sentences. ``encoder`` has the shortest
+            code or, over all datasets, the best average rank. ``probability`` is the
+            probability that it is also best by expected codelength over fresh draws of
+            equal size. It also has ``ties``, ``rival`` and ``more_labels``.
 
         Raises
         ------
@@ -87,7 +92,11 @@ class RankStatistics(CellArrays):
         """Predict codelengths with more labels, and which encoder would be best.
 
         The learning curves of all encoders are extrapolated together, since they share
-        rows and orders. See :func:`~sklearn_mdl.metrics.extrapolate`.
+        rows and orders. With several orders, the predictions are for a new ranking with
+        the same readouts in as many orders. Without a switcher, readouts and orders
+        change above 500 and 2,048 labels, so pass one if `n` exceeds these numbers.
+        With one order, predictions are for the same order, continued. See
+        :func:`~sklearn_mdl.metrics.extrapolate`.
 
         Parameters
         ----------
@@ -100,14 +109,16 @@ class RankStatistics(CellArrays):
         Returns
         -------
         extrapolations : Extrapolations
-            Use ``print(extrapolations)`` to show a table. ``sentences()`` tells for
-            each dataset whether the best encoder would be overtaken.
+            Use ``print(extrapolations)`` to show a table. ``sentences()`` states, for
+            each dataset, whether another encoder would overtake the one that is best
+            now.
 
         Raises
         ------
         ValueError
-            If a dataset has at least `n` labels, fewer than 40, or negative losses,
-            which real-valued labels may have.
+            If a dataset has `n` or more labels, or fewer than 40 labels. If losses are
+            negative, which is possible for real-valued labels. If `level` is not
+            between 0 and 1.
         FileNotFoundError
             If losses of single examples or groups of rows are missing.
         """
@@ -115,6 +126,13 @@ class RankStatistics(CellArrays):
         curves, units = [], []
         for encoders in self._groups():
             curves.append(np.array([[c.codelengths for c in row] for row in encoders]))
+            cell, least = encoders[0][0], curves[-1].min()
+            if cell.n_samples < 40 or least < 0:
+                raise ValueError(
+                    "extrapolate needs 40 labels or more, and no negative losses, but "
+                    f"{cell.dataset!r} has {cell.n_samples} labels and losses from "
+                    f"{least:.3g}; read best({cell.dataset!r}).more_labels instead"
+                )
             rows = np.arange(curves[-1].shape[-1])
             units.append([c.starts.searchsorted(rows, "right") for c in encoders[0]])
         best = self.codelengths_.argmin(1)
@@ -131,8 +149,10 @@ class RankStatistics(CellArrays):
         """Return maximal groups of encoders whose ranks do not differ significantly.
 
         Groups contain indices of encoders. An encoder may be in several groups or none.
+        A single encoder forms no group.
         """
-        return ranking.rank_groups(self.average_ranks_, self.critical_difference_)
+        width = np.nan_to_num(self.critical_difference_, nan=1.0)  # a single encoder
+        return ranking.rank_groups(self.average_ranks_, float(width))
 
     def nemenyi_p_values(self) -> np.ndarray:
         """Return Nemenyi's p-values of all pairs, (n_encoders, n_encoders)."""
@@ -302,8 +322,9 @@ class RankStatistics(CellArrays):
         if pairs is None:
             return None
         places = {name: i for i, name in enumerate(self.encoder_names_)}
-        unknown = [name for pair in pairs for name in pair if name not in places]
-        if unknown:
+        wrong = [p for p in pairs if np.shape(p) != (2,) or not {*p} <= places.keys()]
+        if wrong or len(pairs) < 1 or len(places) < 2:
             required, pair = f"pairs of names in {list(places)}", tuple(places)[:2]
-            raise invalid("pairs", required, unknown[0], f"pass pairs=[{pair}]")
+            cure = f"pass pairs=[{pair}]" if pair[1:] else "rank at least two encoders"
+            raise invalid("pairs", required, wrong or pairs, cure)
         return [[places[name] for name in pair] for pair in pairs]

@@ -130,6 +130,10 @@ def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
     return Terms.from_json(terms)
 
 
+def _is_other(path: Path) -> bool:
+    return os.path.lexists(path) and not path.is_dir()
+
+
 class CellStore:
     """A directory with the cells of a ranking.
 
@@ -146,14 +150,14 @@ class CellStore:
     TypeError
         If a setting of a switcher cannot be written to JSON.
     NotADirectoryError
-        If the path exists but is not a directory.
+        If the path, or a part of it, exists but is not a directory.
     """
 
     def __init__(self, folder: Path, *switchers: Switcher) -> None:
-        if not folder.is_dir() and os.path.lexists(folder):
+        if not folder.is_dir() and any(map(_is_other, (folder, *folder.parents))):
             raise NotADirectoryError(
-                f"Cells must be kept in a directory, but {folder} is not one; pass "
-                "another results=FOLDER"
+                f"Cells must be kept in a directory, but {folder} cannot be one, since "
+                "a file is in the way; pass another results=FOLDER"
             )
         self.folder = folder
         self._shared = {
@@ -231,8 +235,8 @@ class CellStore:
                 changes.setdefault((task.dataset, now), []).append(was[0])
         for (dataset, now), was in changes.items():
             warn_caller(
-                f"All encoders on {dataset!r} must have the same readouts, now {now}, "
-                f"but {len(was)} stored cells differ ({was[0]}) and are run again"
+                f"All encoders on {dataset!r} must have the same readouts ({now}), but "
+                f"{len(was)} stored cells have others ({was[0]}) and are run again"
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:

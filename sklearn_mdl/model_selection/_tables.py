@@ -123,7 +123,7 @@ def permutation_text(ranking: RankStatistics) -> str:
     most = f"; largest of {orders} orders" if orders > 1 else ""
     return (
         f"{P_VALUE}: the probability that the kernel readouts give permuted labels a "
-        f"code as short as that of the labels ({max(numbers)} permutations{most})"
+        f"code no longer than that of the labels ({max(numbers)} permutations{most})"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
@@ -178,20 +179,22 @@ class TaskSequence(BaseEstimator):
         sequence = names if order is None else [str(name) for name in order]
         if sorted(sequence) != sorted(names):
             required = f"None, or a list that names each of {names} once"
-            raise invalid("order", required, sequence, "pass order=None")
+            all_names = sorted(names, key=[*sequence, *names].index)
+            raise invalid("order", required, sequence, f"pass order={all_names}")
         encoded = self._encoded(tasks)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         places = [names.index(name) for name in sequence]
         shape = self.n_orders, len(names)
-        self.codelengths_, self.sequence_codelengths_ = np.empty(shape), np.empty(shape)
-        self.conditional_codelengths_ = np.full((*shape, len(names)), np.nan)
-        self.null_codelengths_ = self.conditional_codelengths_.copy()
+        new = copy(self)  # an interrupted fit changes nothing
+        new.codelengths_, new.sequence_codelengths_ = np.empty(shape), np.empty(shape)
+        new.conditional_codelengths_ = np.full((*shape, len(names)), np.nan)
+        new.null_codelengths_ = new.conditional_codelengths_.copy()
         losses = []
         for i in range(self.n_orders):
             ordered = [_shuffle(task, [seed, i, j]) for j, task in enumerate(encoded)]
             with fixed_arithmetic():
-                losses.append(self._evaluate(ordered, places, i, seed))
-        self.task_names_, self.sequence_ = names, sequence
+                losses.append(new._evaluate(ordered, places, i, seed))
+        self.__dict__.update(vars(new), task_names_=names, sequence_=sequence)
         raw = self.codelengths_[:, np.newaxis] - self.conditional_codelengths_
         saved = self.null_codelengths_ - self.conditional_codelengths_
         self.transfer_, self.raw_transfer_ = saved.mean(axis=0), raw.mean(axis=0)
@@ -215,7 +218,8 @@ class TaskSequence(BaseEstimator):
             if len({y.dtype.kind in "OUS" for y in labels}) > 1:
                 required = "text in all tasks or in none"
                 kinds = [str(y.dtype) for y in labels]
-                raise invalid("Labels", required, kinds, 'pass heads="separate"')
+                cure = 'pass y.astype(str) in all tasks, or heads="separate"'
+                raise invalid("Labels", required, kinds, cure)
             shared = np.unique(np.concatenate(labels))
         encoded, first = [], 0
         for X, y in pairs.values():
@@ -236,7 +240,8 @@ class TaskSequence(BaseEstimator):
         n_classes = len(np.unique(labels))
         if n_classes < 2:
             raise ValueError(
-                f"Task {name!r} must have two or more classes, got {n_classes}; omit it"
+                f"Task {name!r} must have two or more classes, got {n_classes}; add "
+                "rows of another class"
             )
         return rows, labels
 

@@ -68,7 +68,8 @@ def two_axes(
     True
     """
     are_names = {isinstance(label, str), isinstance(batch, str)}
-    if are_names != {hasattr(features, "obsm")}:
+    has_names = hasattr(features, "obsm")
+    if are_names != {has_names} or not (has_names or isinstance(features, Mapping)):
         kinds = [type(value).__name__ for value in (features, label, batch)]
         raise TypeError(
             "features, label and batch must be an AnnData and two column names, or a "

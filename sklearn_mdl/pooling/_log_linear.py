@@ -57,9 +57,10 @@ class LogLinearPool(BaseEstimator):
     ----------
     kinds : array-like of shape (n_readouts,), default=None
         Kind of each readout in a switcher's list. If None, readouts are of the same
-        kind if they agree in view, architecture, scaling, averaging, kernel settings
-        and, for classification, kernel noise. Readouts that ignore features are of one
-        kind. Ignored if you call the pool with predictions of kinds.
+        kind if they agree in view, architecture, scaling, averaging, kernel (with its
+        depth, width or degree) and, for classification, kernel noise. Readouts that
+        ignore features are of one kind. Ignored if you call the pool with predictions
+        of kinds.
     prior_precision : float, default=15.0
         Precision :math:`\lambda`, which keeps the weights near ``1 / G`` at first.
     floor : float, default=1e-4

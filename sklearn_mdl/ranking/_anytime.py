@@ -423,11 +423,7 @@ def forecast_stop(
 
 
 def forecast_interval(
-    race: LossRace,
-    losses: Floats,
-    *,
-    most: int,
-    labels: NDArray[np.intp] | None = None,
+    race: LossRace, losses: Floats, *, most: int, labels: NDArray[np.intp] | None = None
 ) -> tuple[float, float, float]:
     """Forecast how many more labels a race takes, as an 80 % interval and a median.
 

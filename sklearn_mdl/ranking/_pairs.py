@@ -93,7 +93,7 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
     n_encoders = table.shape[1]
     if n_encoders < 2:
         raise ValueError(
-            "The table must have at least 2 encoders to compare, got 1; add a column."
+            "The table must have at least 2 encoders to compare, got 1; add an encoder."
         )
     if pairs is not None and top_k is not None:
         raise ValueError(
@@ -106,7 +106,7 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
     if n_encoders > MOST_ENCODERS:
         raise ValueError(
             f"Without `pairs` there must be at most {MOST_ENCODERS} encoders, got "
-            f"{n_encoders}; pass pairs=[(0, 1), ...] or top_k={MOST_ENCODERS}."
+            f"{n_encoders}; pass top_k={MOST_ENCODERS}, or only the `pairs` to compare."
         )
     return _all_pairs(np.arange(n_encoders))
 
@@ -142,8 +142,8 @@ def _valid_pairs(pairs: ArrayLike, n_encoders: int) -> Pairs:
     distinct = np.unique(np.sort(array, axis=1), axis=0)
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
         raise ValueError(
-            "`pairs` must pair two different columns, and list each pair once, got "
-            f"{array.tolist()!r}; omit `pairs` to compare all pairs."
+            "`pairs` must pair two different encoders, and list each pair once, got "
+            f"columns {array.tolist()!r}; omit `pairs` to compare all pairs."
         )
     return array
 
@@ -170,10 +170,10 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; with several orders, pass scores.mean(axis=-1)."
+            f"{table.shape}; pass [scores], or with several orders scores.mean(-1)."
         )
     if not np.isfinite(table).all():
-        cure = "pass table[np.isfinite(table).all(axis=1)]"
+        cure = f"pass {name}[np.isfinite({name}).all(axis=1)]"
         raise _entry_error(name, "finite", table, ~np.isfinite(table), cure)
     return table
 
@@ -201,7 +201,7 @@ def check_repeats(table: Floats, purpose: str) -> None:
     if min(table.shape) < 2:
         raise ValueError(
             f"{purpose} needs at least 2 datasets and 2 encoders, got {table.shape[0]} "
-            f"and {table.shape[1]}; add rows or columns to the table."
+            f"and {table.shape[1]}; add datasets (rows) or encoders (columns)."
         )
 
 

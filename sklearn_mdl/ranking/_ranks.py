@@ -14,7 +14,7 @@ from scipy.stats import chi2, f, rankdata, studentized_range
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult
 
-_COUNT = "pass n_encoders=table.shape[1] and n_datasets=table.shape[0]"
+_COUNT = "pass table.shape[1] and table.shape[0], for a table of 2 or more encoders"
 
 
 def nemenyi_critical_difference(

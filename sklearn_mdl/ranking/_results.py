@@ -26,7 +26,7 @@ class NamedResult(ABC):
     Attributes
     ----------
     encoder_names, dataset_names : sequence of str
-        Names of the columns and rows of the score table. If empty, numbers are shown.
+        Names of the columns and rows of the score table. If empty, indices are shown.
     """
 
     encoder_names: Sequence[str] = ()

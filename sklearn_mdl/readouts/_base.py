@@ -229,11 +229,15 @@ def check_readout(readout: object) -> None:
         readout._validate_params()
         return
     advice = "pass for example readouts=readout_grid()"
-    is_estimator = isinstance(readout, BaseEstimator)  # False for an estimator's class
-    if is_estimator and is_classifier(readout):
-        incremental = hasattr(readout, "partial_fit")
-        wrapper = "IncrementalReadout" if incremental else "RefitReadout"
-        advice = f"if it has predict_proba, wrap it: {wrapper}({readout!r})"
+    if isinstance(readout, Readout):
+        advice = "for real numbers use MDLReadoutSwitcherRegressor()"
+    elif isinstance(readout, BaseEstimator) and is_classifier(readout):
+        wrapper, wrapped = "RefitReadout", repr(readout)
+        if not hasattr(readout, "predict_proba"):
+            wrapped = f"CalibratedClassifierCV({wrapped}, ensemble=False)"
+        elif hasattr(readout, "partial_fit"):
+            wrapper = "IncrementalReadout"
+        advice = f"wrap it: {wrapper}({wrapped})"
     raise TypeError(
         "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
         "DiscriminantReadout, CentroidReadout, KNeighborsReadout, IncrementalReadout, "

@@ -89,10 +89,8 @@ class DummyLearner(LabelLearner):
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return only the number of labels observed, since the run keeps the labels."""
-        return {
-            column: {"n_observed": torch.tensor(self.n_observed)}
-            for column in self.columns
-        }
+        state = {"n_observed": torch.tensor(self.n_observed)}
+        return dict.fromkeys(self.columns, state)
 
     def load_state_dict(self, learned: Learned) -> None:
         """Observe the run's labels again. The codes must not have observed any."""

@@ -71,7 +71,7 @@ def build_grid(
     for name in settings:
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            advice = f"did you mean {near[0]!r}?" if near else f"omit {name}"
+            advice = f"did you mean {near[0]!r}?" if near else "pass one of these"
             raise TypeError(
                 f"Settings must be parameters of {kind.__name__}, which are "
                 f"{', '.join(known)}, got {name!r}; {advice}"
@@ -117,7 +117,7 @@ def _is_one_shape(sizes: Collection[object]) -> bool:
 def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
     for name, values in columns.items():
         if hasattr(values, "rvs"):
-            cure = "pass a list of values, or n_samples=20 (only in readout_grid)"
+            cure = "pass a list of values, or draw some in readout_grid(n_samples=20)"
             raise invalid(name, "a list unless n_samples is given", values, cure)
     return [
         dict(zip(columns, values, strict=True)) for values in product(*columns.values())

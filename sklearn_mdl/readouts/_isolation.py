@@ -77,13 +77,14 @@ class Notes:
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, int]] = {}
 
-    def add(self, kind: type[BaseException], message: object, n_rows: int) -> None:
-        """Record an exception or warning that occurred after ``n_rows`` rows."""
+    def add(self, kind: type[BaseException], message: object, n_rows: int) -> str:
+        """Record an exception or warning after ``n_rows`` rows, and return its text."""
         words = " ".join(str(message).split())
         text = f"{kind.__name__}: {words}"
         if text in self._found or len(self._found) < KEPT_TEXTS:
             first, count = self._found.get(text, (n_rows, 0))
             self._found[text] = (first, count + 1)
+        return text
 
     def lines(self) -> list[str]:
         """Return one line for each text, in order of first occurrence."""

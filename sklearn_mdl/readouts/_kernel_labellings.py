@@ -67,9 +67,9 @@ class LabellingsLearner(KernelLearner):
         """
         if self.memory.forgets:
             raise ValueError(
-                "Labellings that share a factor need readouts that keep all rows, got "
-                f"window={self.memory.window}, restart={self.memory.restart}; pass "
-                "window=None and restart=None"
+                "predict_relabelled needs a readout that keeps all rows, got window="
+                f"{self.memory.window}, restart={self.memory.restart}; pass None for "
+                "both, or call clone(readout).fit(X, labelling)"
             )
         start = 0
         exact = min(n_rows, self.n_landmarks)

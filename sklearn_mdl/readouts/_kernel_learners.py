@@ -148,9 +148,9 @@ class KernelLearner(RowLearner):
             # A factor grows to 1.5 * max_exact rows, and max_exact is at least 32.
             most = min(max(int((available / n_factors) ** 0.5 / 3), 32), 2048)
             raise MemoryError(
-                f"Factors of {n_rows} rows and {n_factors} kernel readouts need "
-                f"{needed / 1e9:.3g} GB, but {self.device} has {available / 1e9:.3g} "
-                f"GB; pass for example max_exact={most}"
+                f"Exact kernels of {n_rows} rows need {needed / 1e9:.3g} GB (readouts: "
+                f"{n_factors}), but {self.device} has {available / 1e9:.3g} GB; pass "
+                f"for example max_exact={most}"
             )
 
     def _new_block(

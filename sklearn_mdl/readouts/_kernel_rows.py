@@ -152,7 +152,7 @@ class Memory(NamedTuple):
     def most_rows(self, n_rows: int) -> int:
         """Return the largest number of rows in the factor, in a stream of ``n_rows``.
 
-        A factor that restarts is kept for twice the number of rows.
+        A factor that restarts grows to at most twice ``restart`` rows.
         """
         halves = [self.window and self.window // 2, self.restart]
         limits = [2 * whole(half) for half in halves if half is not None]

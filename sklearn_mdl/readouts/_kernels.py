@@ -70,9 +70,9 @@ class KernelSettings(Readout):
 
     @property
     def architecture(self) -> str:
-        """Short name: "arc-cosine kernel", "rbf kernel"."""
-        named = isinstance(self.kernel, str)
-        return f"{self.kernel if named else type(self.kernel).__name__} kernel"
+        """Short name, such as "rbf kernel", or with the name of a callable."""
+        name = getattr(self.kernel, "__name__", type(self.kernel).__name__)
+        return f"{self.kernel if isinstance(self.kernel, str) else name} kernel"
 
     @property
     def reads_labels(self) -> bool:
@@ -294,7 +294,7 @@ class KernelReadout(KernelSettings, BaseReadout):
             raise ValueError(
                 f"labels must have shape (n_labellings, {self.n_samples_seen_}), with "
                 f"one label for each fitted row, got {labels.shape}; pass "
-                "np.stack(labellings)"
+                "for example labels=[y]"
             )
         coded = [np.unique(labelling, return_inverse=True) for labelling in labels]
         alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))

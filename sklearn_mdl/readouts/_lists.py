@@ -198,8 +198,8 @@ def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
 def _parts_of(lists: dict[Any, tuple[str, ...]], name: str | None) -> Collection[str]:
     """Return the parts of the list with this name, or raise if there is none."""
     if name not in lists:
-        required = f"a list, None or one of {sorted(filter(None, lists))}"
-        raise invalid("readouts", required, name, "pass readouts='closed-form'")
+        required = f"None or one of {sorted(filter(None, lists))}"
+        raise invalid("The name of a list of readouts", required, name, "pass 'nets'")
     return lists[name]
 
 
@@ -245,13 +245,9 @@ def _nets_in(
 def _kernels(
     kinds: Kinds, kernels: Sequence[dict[str, Any]], **memory: int
 ) -> list[BaseEstimator]:
-    return [
-        readout
-        for entry in kernels
-        for readout in build_grid(
-            kinds.kernels, {"alpha": list(kinds.alphas), **entry, **memory}
-        )
-    ]
+    alpha = {"alpha": list(kinds.alphas)}
+    grids = [build_grid(kinds.kernels, {**alpha, **e, **memory}) for e in kernels]
+    return [readout for grid in grids for readout in grid]
 
 
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:

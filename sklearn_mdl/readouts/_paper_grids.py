@@ -174,9 +174,8 @@ def preset_settings(name: str) -> Preset:
     ([10, 30, 50], 32, 11)
     """
     if name not in _PRESETS:
-        raise invalid(
-            "preset", f"one of {sorted(_PRESETS)}", name, "pass 'vtab-frozen'"
-        )
+        required = f"one of {sorted(_PRESETS)}"
+        raise invalid("preset", required, name, "pass 'vtab-frozen'")
     return deepcopy(_PRESETS[name])
 
 

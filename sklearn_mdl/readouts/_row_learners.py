@@ -123,7 +123,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def _recompute(self) -> None:
-        """Recompute what known rows and labels determine, in the same steps."""
+        """Recompute what known rows and labels determine, in the same steps again."""
 
     @abstractmethod
     def _learned(self) -> list[dict[str, Tensor]]:

@@ -39,9 +39,8 @@ class Terms(NamedTuple):
         ends = dict.fromkeys(self.streams[:1] + self.streams[-1:])
         streams = " to ".join(map(str, ends)) or "no"
         scalings = " and ".join(self.scalings) or "none"
-        return (
-            f"{self.n_readouts} readouts, {streams} replay streams, scaling {scalings}"
-        )
+        replay = f"{self.n_readouts} readouts, {streams} replay streams"
+        return f"{replay}, scaling {scalings}"
 
 
 def terms_of(readouts: Sequence[Any]) -> Terms:

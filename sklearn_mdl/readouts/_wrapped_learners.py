@@ -46,8 +46,8 @@ class WrappedLearner(Learner):
 
     Attributes
     ----------
-    failing : bool
-        True if the last attempt to fit raised.
+    fault : str
+        The exception that the last attempt to fit raised, or "".
     """
 
     foreign = True
@@ -67,7 +67,7 @@ class WrappedLearner(Learner):
         self.counts = np.zeros(context.n_classes, dtype=np.int64)
         self.calibration = LogitScale() if readout.calibration else None
         self.complaints = Notes()
-        self.failing = False
+        self.fault = ""
 
     def attach(self, rows: ScaledRows) -> None:
         """Store the rows of the run, so that past rows can be read again."""
@@ -80,19 +80,20 @@ class WrappedLearner(Learner):
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Report on the estimator, keyed by column, if it has raised or warned."""
+        """The estimator's report, keyed by column, or {} without notes."""
         lines, failure = self.complaints.lines(), None
         if not lines:
             return {}
-        if self.failing:
+        if self.fault:
             instead = "class frequencies" if self.fitted is None else "its previous fit"
-            failure = f"raised ({lines[-1]}), so the readout predicts with {instead}"
+            failure = f"raised {self.fault}, so the readout predicts with {instead}"
         return {self.columns[0]: Report(lines, failure)}
 
     def predict(self, x: Tensor) -> Tensor:
         """Return log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
-        # Fill incomplete blocks with copies of the first row. An estimator's last bits
-        # may depend on the number of rows, so it always gets a whole block.
+        # Fill incomplete blocks with copies of the first row. The last bits of
+        # predictions may depend on the number of rows, so the estimator always gets a
+        # whole block.
         n_copies = self.rows.block_size - x.shape[1]
         filled = torch.cat([x, x[:, :1].expand(-1, n_copies, -1)], 1)
         proba = self._floored(filled)[: x.shape[1]]
@@ -153,7 +154,10 @@ class WrappedLearner(Learner):
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
-        """Add classes; until a fit includes them, their frequencies are predicted."""
+        """Add classes.
+
+        Until a fit includes a class, its frequency serves as its predicted probability.
+        """
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))
 
@@ -167,15 +171,14 @@ class WrappedLearner(Learner):
         self, fit: Callable[..., object], *arguments: Array, draw: int, **named: Array
     ) -> bool:
         """Call an estimator's method, and return False if it raised."""
+        self.fault = ""
         try:
             with self._guarded(), net_draws(self.has_net, self.seed + draw):
                 fit(*arguments, **named)
         except Exception as error:
-            self.failing = True
-            self.complaints.add(type(error), error, int(self.counts.sum()))
-        else:
-            self.failing = False
-        return not self.failing
+            n_rows = int(self.counts.sum())
+            self.fault = self.complaints.add(type(error), error, n_rows)
+        return not self.fault
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the numbers needed to learn the state again.
@@ -232,7 +235,11 @@ class IncrementalLearner(WrappedLearner):
             self._learn_again()
 
     def add_classes(self, n: int) -> None:
-        """Add classes, and learn all rows again if there are any."""
+        """Add classes.
+
+        If rows were learned already, learn them again, since only the first
+        ``partial_fit`` can name classes.
+        """
         super().add_classes(n)
         if self.n_updates:
             self._learn_again()
@@ -290,7 +297,7 @@ class RefittedLearner(WrappedLearner):
         return numbers
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Repeat the last successful and the last attempted fit; neither is stored."""
+        """Repeat the last successful fit and the last attempt, which are not stored."""
         super().load_state_dict(learned)
         for end in dict.fromkeys(learned[self.columns[0]]["ends"].tolist()):
             if end:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import ClassVar, Self
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,7 +38,6 @@ class WrappedReadout(BaseReadout):
     random_state: RandomState = None
 
     needed: ClassVar[tuple[str, ...]]
-    advice: ClassVar[str]
     learner: ClassVar[type[WrappedLearner]]
 
     def _validate_params(self) -> None:
@@ -46,10 +45,13 @@ class WrappedReadout(BaseReadout):
         name, estimator = type(self).__name__, self.estimator
         missing = [m for m in self.needed if not hasattr(estimator, m)]
         if isinstance(estimator, type) or missing:
-            raise TypeError(
-                f"{name} needs a classifier with {' and '.join(self.needed)}, got "
-                f"{estimator!r}; {self.advice}"
-            )
+            cure = "pass an instance of a classifier"
+            if isinstance(estimator, BaseEstimator) and is_classifier(estimator):
+                calibrated = f"CalibratedClassifierCV({estimator!r}, ensemble=False)"
+                inner = estimator if missing == ["partial_fit"] else calibrated
+                cure = f"use RefitReadout({inner})"
+            required = f"{name} needs a classifier with {' and '.join(self.needed)}"
+            raise TypeError(f"{required}, got {estimator!r}; {cure}")
         if hasattr(estimator, "_parameter_constraints"):
             estimator._validate_params()
 
@@ -65,7 +67,7 @@ class WrappedReadout(BaseReadout):
 
     @property
     def notes_(self) -> list[str]:
-        """Distinct exceptions and warnings of the estimator."""
+        """The first 20 distinct exceptions and warnings of the estimator."""
         check_is_fitted(self)
         return self._run.threads.notes.get(0, [])
 
@@ -91,7 +93,7 @@ class IncrementalReadout(WrappedReadout):
     estimate. If ``partial_fit`` raises, the readout predicts with that estimate until a
     call succeeds (see ``notes_``).
 
-    The scaling is refreshed after 2, 4, 8, ... minibatches. A new copy of the
+    The scaling is refreshed whenever the number of rows has doubled. A new copy of the
     classifier then learns all minibatches and replays again, so that all rows have the
     same scaling. Learning thus takes up to three times as long as with
     ``scaling=None``.
@@ -129,8 +131,8 @@ class IncrementalReadout(WrappedReadout):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     notes_ : list of str
-        Distinct exceptions and warnings of the estimator, each with its count and the
-        number of rows learned before its first occurrence.
+        The first 20 distinct exceptions and warnings of the estimator, each with its
+        count and the number of rows learned before its first occurrence.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
@@ -152,7 +154,6 @@ class IncrementalReadout(WrappedReadout):
     n_replay_streams: int | Sequence[int] = 0
 
     needed = ("partial_fit", "predict_proba")
-    advice = "pass for example GaussianNB(), or use RefitReadout(LogisticRegression())"
     learner = IncrementalLearner
 
 
@@ -210,8 +211,8 @@ class RefitReadout(WrappedReadout):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     notes_ : list of str
-        Distinct exceptions and warnings of the estimator, each with its count and the
-        number of rows learned before its first occurrence.
+        The first 20 distinct exceptions and warnings of the estimator, each with its
+        count and the number of rows learned before its first occurrence.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
@@ -239,7 +240,6 @@ class RefitReadout(WrappedReadout):
     schedule: str | float = "doubling"
 
     needed = ("fit", "predict_proba")
-    advice = "pass for example CalibratedClassifierCV(SVC(), ensemble=False)"
     learner = RefittedLearner
     takes_raw_rows = True  # uses the scaling of the last fit
 
@@ -277,5 +277,5 @@ def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> Non
         if report.failure is not None:
             warn_caller(
                 f"The last fit of readout {names[column]!r} "
-                f"{report.failure}; debug estimator.fit(X, y), or drop this readout"
+                f"{report.failure}; debug its estimator, or drop this readout"
             )

@@ -114,7 +114,8 @@ def compare(
     """
     known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
     for name in settings.keys() - known:
-        raise TypeError(f"compare takes {sorted(known)}, got {name!r}; omit {name}")
+        text = f"compare takes the settings {sorted(known)}, got {name!r}; omit {name}"
+        raise TypeError(text)
     if not isinstance(top_k, Integral) or top_k < 0:
         raise invalid("top_k", "an integer of at least 0", top_k, "pass top_k=3")
     given = _datasets_of(encoders, X, y, datasets, groups)

@@ -21,12 +21,7 @@ from sklearn_mdl.display import (
     check_choice,
     plot_extra,
 )
-from sklearn_mdl.model_selection import (
-    Ranking,
-    RepresentationScorer,
-    Verdict,
-    rounded,
-)
+from sklearn_mdl.model_selection import Ranking, RepresentationScorer, Verdict, rounded
 from sklearn_mdl.ranking import average_ranks
 from sklearn_mdl.report._curves import Curve, curve_of, labels_to_reach, level_of
 
@@ -243,6 +238,8 @@ class Comparison:
             If the file exists and is not a page that sklearn_mdl wrote.
         OSError
             If the folder is missing, or the file cannot be written.
+        ImportError
+            If Jinja2, from the extra ``report``, is not installed.
         """
         from sklearn_mdl.report._page import is_page, page_of
 

@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 FILES = (".npy", ".npz", ".safetensors")
 KINDS = (
-    "None, an array, the path of a feature file, a list of columns, a transformer, a "
-    "function, a torch module, the name of a timm model, or a model with `encode`"
+    "None, an array, a feature file's path, columns of a data frame X, a function, a "
+    "transformer, a torch module, the name of a timm model, or a model with `encode`"
 )
 ROWS = 256  # rows per call of an encoder
 

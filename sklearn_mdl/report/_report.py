@@ -36,8 +36,8 @@ def write_results(
         A fitted scorer, or a comparison. The page of a comparison also shows what one
         encoder adds to another, if there are pairs.
     directory : path-like
-        Folder to write to, created if it does not exist. Existing files are only
-        replaced if the file ``.sklearn_mdl`` in the folder says that sklearn_mdl wrote
+        Folder to write to, created if it does not exist. Existing files are replaced
+        only if the file ``.sklearn_mdl`` in the folder says that sklearn_mdl wrote
         them.
     comparison : ProtocolComparison, default=None
         Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders. It adds

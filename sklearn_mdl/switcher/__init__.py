@@ -9,10 +9,7 @@ from sklearn_mdl.switcher._loss_files import (
 )
 from sklearn_mdl.switcher._message import LabelMessage, is_message as is_message
 from sklearn_mdl.switcher._multioutput import MultiOutputSwitcher
-from sklearn_mdl.switcher._permutation import (
-    PermutationTest,
-    kernels_of as kernels_of,
-)
+from sklearn_mdl.switcher._permutation import PermutationTest, kernels_of as kernels_of
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
 from sklearn_mdl.switcher._repooling import KindMixtures, PooledTrace
 from sklearn_mdl.switcher._resolved import (

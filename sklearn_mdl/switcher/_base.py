@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_consistent_length
+from sklearn.utils import indexable
 
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.numerics import PRECISIONS, as_array
@@ -234,8 +234,7 @@ class BaseSwitcher(FittedSwitcher):
             If X and y differ in length, or for the reasons given in ``fit``.
         """
         self._validate_params()
-        rows, labels = as_array(X), np.asarray(as_array(y))
-        check_consistent_length(rows, labels)
+        rows, labels = indexable(as_array(X), np.asarray(as_array(y)))
         return forecast_of(self, rows, labels, groups)
 
     def _after_fit(self) -> None:

@@ -78,9 +78,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         built-in lists (`readouts` is None, a name, or views with either), but not your
         own lists. An array-like of shape (n_readouts,) names the kind of each readout.
         Otherwise, two readouts are of the same kind if they agree in view,
-        architecture, scaling, averaging, kernel settings and kernel noise. Readouts
-        that ignore features are of one kind. If None, or with fewer than two kinds,
-        there is no pool, as in the paper. Readouts with zero prior weight are left out.
+        architecture, scaling, averaging, kernel (with its depth, width or degree) and
+        kernel noise. Readouts that ignore features are of one kind. If None, or with
+        fewer than two kinds, there is no pool, as in the paper. Readouts with zero
+        prior weight are left out.
     race : "auto", None or Race, default="auto"
         Rule that retires readouts that are far behind
         (:class:`~sklearn_mdl.switching.Race`). The rule is applied each time the number
@@ -128,11 +129,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         another directory.
     n_jobs : int, "processes" or None, default=None
         How to evaluate readouts in parallel. Results do not depend on `n_jobs`. An int
-        is a number of threads. Wrapped classifiers all use the same thread, since they
-        may share state. "processes" evaluates the readouts in parts, each in a process
-        with its own device. There are as many processes as the active joblib backend
-        has jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster (see
-        :doc:`/machines`). The fitted estimator then predicts on the CPU.
+        is a number of threads (all CPUs if -1). None means 1, or the number set by
+        ``joblib.parallel_config``. Wrapped classifiers all use the same thread, since
+        they may share state. "processes" evaluates the readouts in parts, each in a
+        process with its own device. There are as many processes as the active joblib
+        backend has jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster
+        (see :doc:`/machines`). The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -257,13 +259,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             seed = overrides.get("random_state")
             overrides["readouts"] = readout_grid(name, random_state=seed)
         prior, size = FixedShare(m=preset.m), preset.batch_size
-        settings = {
-            "switching": prior,
-            "pooling": None,
-            "race": None,
-            "batch_size": size,
-        }
-        return cls(**{**settings, **overrides})
+        own = {"switching": prior, "pooling": None, "race": None, "batch_size": size}
+        return cls(**{**own, **overrides})
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         validated = super()._validated(X, *y, reset=reset)

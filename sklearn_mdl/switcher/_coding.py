@@ -28,13 +28,7 @@ from sklearn_mdl._core.numerics import fixed_arithmetic, one_blas_thread, resolv
 from sklearn_mdl._core.stream.schedule import keys_of
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.unsupported import unsupported
-from sklearn_mdl._core.validation import (
-    GROUPED,
-    damaged,
-    invalid,
-    is_grouped,
-    warn_caller,
-)
+from sklearn_mdl._core.validation import GROUPED, invalid, is_grouped, warn_caller
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
 
@@ -177,7 +171,7 @@ def decode_labels(
         If the message is damaged or of another kind, or if the decoded labels do not
         match its checksum. Also if features, groups or settings differ from those of
         the encoder, or if the environment may compute different numbers (other
-        libraries, CPU instructions or device). Then the error names a difference.
+        libraries, CPU instructions or device). The error then names one difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError
@@ -224,9 +218,10 @@ def decode_labels(
     labels = np.empty(len(rows), dtype=np.intp)
     labels[estimator.order_] = decoded
     if _checksum(about, labels) != promised:
-        required = "values that match the checksum labels.sha256"
-        cure = "call decode_labels on the machine that encoded the message"
-        raise damaged("The labels", required, "their checksum differs", cure)
+        raise ValueError(
+            "The labels must match the checksum labels.sha256 of their message, but "
+            "differ; call decode_labels on the machine that encoded the message"
+        )
     return classes[labels]
 
 

@@ -50,15 +50,15 @@ def check_labels(columns: list[np.ndarray]) -> None:
         with in_column(j), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fit will issue these warnings
             check_class_labels(column)
-            check_several(np.unique(column))
+            check_several(np.unique(column), f"drop it with np.delete(y, {j}, axis=1)")
 
 
-def check_several(classes: np.ndarray) -> None:
+def check_several(classes: np.ndarray, cure: str) -> None:
     """Raise if there is only one class."""
     if len(classes) < 2:
         raise ValueError(
             "each column needs labels of at least two classes, got only one class, "
-            f"{classes.tolist()!r}; drop column j by np.delete(y, j, axis=1)"
+            f"{classes.tolist()!r}; {cure}"
         )
 
 
@@ -83,10 +83,10 @@ def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> 
         if known is None:
             raise ValueError(
                 "classes must be passed on the first call to partial_fit, got None; "
-                "pass a list per column, for example classes=[[0, 1], [0, 1]]"
+                f"pass a list per column, for example classes=[[0, 1]] * {len(columns)}"
             )
         with in_column(j):
-            check_several(known)
+            check_several(known, f"add its other classes to classes[{j}]")
             unknown = np.setdiff1d(column, known)
             if len(unknown):
                 required = f"among the classes {known.tolist()!r}"

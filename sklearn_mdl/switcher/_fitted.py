@@ -349,8 +349,12 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         Raises
         ------
         ValueError
-            If segments do not lie within the stream, or if `times` are not sorted.
+            If segments do not lie within the stream, if `times` are not sorted, or if
+            `level` or `n_resamples` is out of range.
         """
+        check_positive("n_resamples", n_resamples, 1000)
+        if not 0 < level < 1:
+            raise invalid("level", "between 0 and 1", level, "pass level=0.9")
         losses, weights = self.readout_losses_, self.readout_weights_
         changes = np.empty(0, np.intp)
         if isinstance(ends, str):

@@ -219,8 +219,10 @@ def load_losses(path: str | Path) -> StoredLosses:
         raise
     except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
         required = "losses with a matching description"
-        cure = f"call save_losses(path, losses) again, or delete {sidecar.name}"
-        raise damaged(path, required, f"got: {error}", cure) from error
+        cure = "write them with save_losses(path, losses)"
+        cure += f", or move {sidecar.name} away" if sidecar.is_file() else ""
+        problem = f"got: {error}".partition(";")[0]  # the error has another cure
+        raise damaged(path, required, problem, cure) from error
     required, cure = "the same losses during loading", "call load_losses(path) again"
     raise damaged(path, required, "another process replaced them", cure)
 

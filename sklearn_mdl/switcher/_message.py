@@ -166,9 +166,7 @@ def _decoded(text: bytes) -> Header:
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         if type(value) is not kind:  # isinstance would accept a bool as an int
-            raise _damaged(
-                f"{name}={value!r} instead of a value of type {kind.__name__}"
-            )
+            raise _damaged(f"{name}={value!r}, which must be of type {kind.__name__}")
     return dict(header)
 
 
@@ -236,7 +234,7 @@ def _comparable(value: object, name: str) -> object:
         return _flat(as_json(value, name))
     except TypeError as error:
         raise TypeError(
-            f"{name} must consist of numbers, text, lists and estimators to be coded, "
+            f"{name} must hold only numbers, text, lists and estimators in a message, "
             f"got {value!r}; pass for example readouts=readout_grid()"
         ) from error
 

@@ -95,7 +95,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     Notes
     -----
     If you press Ctrl-C during ``fit``, the estimator keeps its previous state, since
-    some columns may not have started yet.
+    some columns may not have started yet. After an interrupted ``partial_fit``, columns
+    may have different numbers of rows: call ``fit``, or load a saved copy.
 
     Examples
     --------
@@ -213,8 +214,10 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             generator.randint(2**31 - 1)  # gives the next fit another seed
         switchers = [clone(pattern) for _ in range(n_outputs)]
         for j, switcher in enumerate(switchers):
-            folders = folders_below(pattern, f"output-{j}")
-            switcher.set_params(random_state=deepcopy(seed), **folders)
+            params = folders_below(pattern, f"output-{j}")
+            if "random_state" in switcher.get_params(deep=False):
+                params["random_state"] = deepcopy(seed)
+            switcher.set_params(**params)
         return switchers
 
     def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
@@ -237,11 +240,13 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             with in_column(j):
                 switcher._check_classes(known)
                 switcher._encoded(column)
+                switcher._forget_classes()  # those that only this check has seen
 
     def _check_width(self, columns: list[np.ndarray]) -> None:
         if len(columns) != self.n_outputs_:
             required, shape = f"of shape (n, {self.n_outputs_})", columns[0].shape
-            raise invalid("y", required, (*shape, len(columns)), "call fit(X, y)")
+            cure = "pass the same columns of y as in fit"
+            raise invalid("y", required, (*shape, len(columns)), cure)
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
         """Return the columns of y; raise unless ``fit`` had as many columns."""

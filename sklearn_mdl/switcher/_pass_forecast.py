@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic
 from sklearn_mdl._core.side_by_side import jobs_at_once
+from sklearn_mdl._core.sklearn_compat import take_rows
 from sklearn_mdl._core.stream.checkpoint import learned_of
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
@@ -49,7 +50,8 @@ class PassForecast(NamedTuple):
         process may use.
     memory_bytes : int
         Memory of readouts and, without a store or checkpoint, of rows, losses and
-        posterior. Libraries (about 400 MB) and memory-mapped rows are not included.
+        posterior. Libraries and temporary arrays (up to 1 GB together) and
+        memory-mapped rows are not included.
     disk_bytes : int
         Largest total size of the store, the checkpoint and the files of the parts.
     trial_rows : int
@@ -80,7 +82,7 @@ class PassForecast(NamedTuple):
 
 @dataclass
 class _Window:
-    """Rows of one window of the trial, and CPU seconds of each part and of mixing."""
+    """CPU seconds of each part and of mixing in one window, and its number of rows."""
 
     parts: np.ndarray
     mixing: float = 0.0
@@ -179,9 +181,9 @@ def trial_rows(n_rows: int) -> int:
 
 
 def forecast_of(
-    switcher: FittedSwitcher, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None
+    switcher: FittedSwitcher, X: Any, y: np.ndarray, groups: ArrayLike | None
 ) -> PassForecast:
-    """Forecast the cost of a pass of a switcher over rows X and labels y."""
+    """Forecast the cost of a pass of a switcher over indexable rows X and labels y."""
     n_rows, n_trial = len(y), trial_rows(len(y))
     overrides = {"store": "memory", "checkpoint": None, "n_jobs": 1, "verbose": 0}
     trial = clone(switcher).set_params(**overrides)
@@ -191,7 +193,7 @@ def forecast_of(
         picked = picked if keys is None else grouped_order(picked, keys)
     picked = picked[:n_trial]
     with fixed_arithmetic():
-        rows, labels = trial._checked(X[picked], y[picked], reset=True)
+        rows, labels = trial._checked(take_rows(X, picked), y[picked], reset=True)
         trial._begin(rows.shape[1], trial._classes_of(y), n_rows=n_trial)
         run = trial._run
         parts = [(list(range(run.threads.n_readouts)), run.threads)]
@@ -216,19 +218,20 @@ def forecast_of(
         len(parts),
         cpu_seconds=float(times.sum()) + mixing,
         seconds=max(float(times.max()), float(times.sum()) / n_at_once) + mixing,
-        **_bytes_of(switcher, X, parts, common),
+        **_bytes_of(switcher, n_rows, is_mapped(X), parts, common),
         trial_rows=n_trial,
     )
 
 
 def _bytes_of(
     switcher: FittedSwitcher,
-    X: np.ndarray,
+    n_rows: int,
+    mapped: bool,
     parts: list[tuple[list[int], Threads]],
     common: Common,
 ) -> dict[str, int]:
     """Return the fields of a `PassForecast` that are in bytes."""
-    n_rows, width, n_numbers = *X.shape, common.settings.outcome.n_numbers
+    width, n_numbers = common.settings.n_features, common.settings.outcome.n_numbers
     states = 0
     for _, threads in parts:
         if all(learner.is_numbers for learner in threads.learners):
@@ -238,7 +241,7 @@ def _bytes_of(
     if keeps_mixtures:
         kinds = {readout.pool_kind for readout in common.readouts}
         row_bytes += FLOAT * (len(kinds) * n_numbers + 1)
-    own_rows = 0 if is_mapped(X) else 4 * width * n_rows
+    own_rows = 0 if mapped else 4 * width * n_rows
     checkpoint = switcher.checkpoint is not None
     on_disk = place != "memory" or checkpoint
     disk = on_disk * (row_bytes * n_rows + own_rows) + checkpoint * states

@@ -115,8 +115,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
         How to evaluate readouts in parallel. Results do not depend on `n_jobs`. An int
-        is a number of threads. "processes" evaluates the readouts in parts, each in a
-        process with its own device. There are as many processes as the active joblib
+        is a number of threads (all CPUs if -1). None means 1, or the number set by
+        ``joblib.parallel_config``. "processes" evaluates the readouts in parts, each in
+        a process with its own device. There are as many processes as the active joblib
         backend has jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster
         (see :doc:`/machines`). The fitted estimator then predicts on the CPU.
     verbose : int, default=0
@@ -220,10 +221,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
             regressors = expanded(self._given, n_features, named_regressors)
             readouts = [clone(_checked(readout)) for readout in regressors]
         units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
+        kinds = KernelReadoutRegressor, DummyReadoutRegressor
         for readout in readouts:
-            if isinstance(
-                readout.inner, (KernelReadoutRegressor, DummyReadoutRegressor)
-            ):
+            if isinstance(readout.inner, kinds):
                 readout.inner.set_params(**units)
         return readouts
 

@@ -23,7 +23,14 @@ from sklearn_mdl._core.stream.run import Mixing
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout
-from sklearn_mdl.switching import PriorLike, Race, as_prior, group_columns, kind_weights
+from sklearn_mdl.switching import (
+    PriorLike,
+    Race,
+    as_prior,
+    group_columns,
+    kind_weights,
+    normalised_weights,
+)
 
 ReadoutWeights = ArrayLike | Literal["architecture"] | None
 Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
@@ -102,9 +109,9 @@ class ResolvedSettings(NamedTuple):
         mixing, weights = self.mixing, self.mixing.weights
         pooled = f"{mixing.pool} over {len(mixing.group_names)} kinds"
         grown = f", growing from {self.first_batch_size}"
-        evaluator = "processes" if self.in_processes else f"{self.n_threads} threads"
+        evaluator = "processes" if self.in_processes else f"threads ({self.n_threads})"
         lines = {
-            "readouts": f"{len(self.readouts)} in {len(kinds)} kinds",
+            "readouts": f"{len(self.readouts)} (kinds: {len(kinds)})",
             **{f"  {kind}": str(count) for kind, count in kinds.items()},
             "switching": str(mixing.prior),
             "readout weights": "uniform" if weights is None else str(weights),
@@ -220,11 +227,8 @@ def readout_weights(
     Unless an array is given, all views weigh the same.
     """
     if given is not None and not isinstance(given, str):
-        array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
-        if array.shape != shape:
-            cure = f"pass for example readout_weights=np.ones({len(readouts)})"
-            raise invalid("readout_weights", f"of shape {shape}", array.shape, cure)
-        return array
+        normalised_weights(given, len(readouts), "readout_weights")  # may raise
+        return np.asarray(given, dtype=np.float64)
     names = [readout.view for readout in readouts]
     n_views = len(set(names))
     if given is None:
@@ -239,7 +243,7 @@ def readout_weights(
 def race_of(race: Racing, readouts: Sequence[Readout], may_race: bool) -> Race | None:
     """Return the rule by which readouts retire, or None if they never retire."""
     if not isinstance(race, str):
-        return race
+        return None if race is None else clone(race)
     default = Race()  # "auto" is the only valid string
     return default if may_race and len(readouts) >= default.min_readouts else None
 
@@ -257,9 +261,8 @@ def pool_of(
         pooling = LogLinearPool(**options) if is_by_name else None
     if pooling is None:
         return None, None
-    pool = pooling
-    if not isinstance(pool, LogLinearPool):
-        pool = LogLinearPool(kinds=pooling)
+    is_pool = isinstance(pooling, LogLinearPool)
+    pool = clone(pooling) if is_pool else LogLinearPool(kinds=pooling)
     pool.check_params()
     labels = pool.kinds
     if labels is None:

@@ -126,7 +126,7 @@ def segment_ends(
     is_rows = stops.ndim == 1 and stops.dtype.kind in "iu"
     if not is_rows or ((stops < 0) | (stops > n_rows)).any():
         required = f'a number of segments, "posterior", or row numbers up to {n_rows}'
-        raise invalid("ends", required, ends, "for timestamps, pass times=times")
+        raise invalid("ends", required, ends, "for times, pass times to score_segments")
     return np.unique(np.append(stops[stops > 0], n_rows)).astype(np.intp)
 
 

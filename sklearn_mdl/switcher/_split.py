@@ -51,6 +51,7 @@ from sklearn_mdl._core.stream.threads import SEGMENT, Scores
 from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.unsupported import WRAPPED, unsupported
 from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl.readouts import readout_names
 from sklearn_mdl.switcher._split_parts import (
     LABELS,
     ROWS,
@@ -293,9 +294,10 @@ def check_split(run: PrequentialRun) -> None:
     ValueError
         If the run has wrapped classifiers.
     """
-    wrapped = [type(lr).__name__ for lr in run.learners if not lr.is_numbers]
+    wrapped = [k for lr in run.learners if not lr.is_numbers for k in lr.columns]
     if wrapped:
-        cure = f"leave {', '.join(wrapped)} out, or pass n_jobs=None"
+        names = [repr(readout_names(run.origin.readouts)[k]) for k in wrapped]
+        cure = f"leave {', '.join(names)} out, or pass n_jobs=None"
         raise unsupported(WRAPPED, 'n_jobs="processes"', cure)
 
 

@@ -76,7 +76,7 @@ def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
     names = sorted({worker.name for worker in workers if worker.token != token})
     if names:
         raise ValueError(
-            f"Workers must share the folder of a split pass, but {', '.join(names)} "
+            f"Workers must share a folder to exchange results, but {', '.join(names)} "
             f"cannot read {folder}; pass checkpoint=PATH on a disk that they share"
         )
     for worker in workers:
@@ -102,7 +102,7 @@ def check_disk(folder: Path, n_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise OSError(
-            f"A split pass needs {n_bytes / 1e9:.3g} GB for rows, a round and the "
-            f"states of readouts, but {folder} has {free / 1e9:.3g} GB free; pass "
-            "checkpoint=PATH on another disk"
+            f"Processes need {n_bytes / 1e9:.3g} GB of disk space to exchange rows and "
+            f"results, but {folder} has {free / 1e9:.3g} GB free; pass checkpoint=PATH "
+            "on another disk"
         )

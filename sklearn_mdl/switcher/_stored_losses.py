@@ -279,8 +279,9 @@ class StoredLosses:
         """
         if self.mixtures is None:
             raise ValueError(
-                "Another pool needs stored predictions of each kind, but there are "
-                "none; fit with pooling=LogLinearPool(), store=('memory', 'mixtures')"
+                "Another pool needs predictions of each kind, which save_losses does "
+                "not write, but there are none; fit with pooling=LogLinearPool() and "
+                "store=('memory', 'mixtures'), and call repool of that estimator"
             )
         coder, places = self.mixtures.coder(
             switching, self.n_readouts, self.weights, pooling, kinds

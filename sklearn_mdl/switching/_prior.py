@@ -252,11 +252,12 @@ def apply(state: Floats, w: Floats, transition: Transition) -> Floats:
         return moved
     kept = (1.0 - draw)[:, np.newaxis] * state
     leaving = draw * np.add.reduce(state, axis=1)
+    zeros = np.zeros((1, kept.shape[1]))
     if enter is None:
-        arriving, kept = _prepend_zeros(leaving), _append_zeros(kept)
+        arriving, kept = np.append(0.0, leaving), np.concatenate([kept, zeros])
     else:
         arriving = np.add.reduce(leaving) * enter
-        kept = _prepend_zeros(kept) if ageing else kept
+        kept = np.concatenate([zeros, kept]) if ageing else kept
     kept[: len(arriving)] += arriving[:, np.newaxis] * w
     return kept
 
@@ -339,13 +340,3 @@ def _apply_others(
     kept = np.where(leave > 0, 1.0 - alpha, 1.0) * values[0]
     moved: Floats = kept + after * sums_of_others(before * values[0])
     return moved[np.newaxis]
-
-
-def _prepend_zeros(rows: Floats) -> Floats:
-    """Prepend a row of zeros."""
-    return np.concatenate([np.zeros_like(rows[:1]), rows])
-
-
-def _append_zeros(rows: Floats) -> Floats:
-    """Append a row of zeros."""
-    return np.concatenate([rows, np.zeros_like(rows[:1])])

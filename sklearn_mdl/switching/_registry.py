@@ -108,6 +108,6 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
         return _PRIORS[switching]()
     error = ValueError if isinstance(switching, str) else TypeError
     raise error(
-        f"`switching` must be one of {sorted(_PRIORS)}, a SwitchingPrior or None, got "
-        f"{switching!r}; pass for example switching='learned-share'."
+        f"A switching prior must be one of {sorted(_PRIORS)}, a SwitchingPrior or "
+        f"None, got {switching!r}; pass for example 'learned-share'."
     )

@@ -290,7 +290,7 @@ def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Steps:
 
     By dynamic programming, row ``m`` of `total` contains, for each expert, the lowest
     loss of paths with ``m + 1`` blocks that end in this expert. Row ``m`` of `start`
-    contains the first step of the last block of each of these paths. The best path of
+    contains, for each such path, the first step of its last block. The best path of
     each row is stored at every step, since a new block always follows a best path.
     """
     n_steps, n_experts = losses.shape

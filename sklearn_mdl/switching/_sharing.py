@@ -279,8 +279,8 @@ class UniversalShare(MarkovPrior):
     probability ``(s + a) / (n + a + b)``. For ``a = b = 1/2`` this is the
     Krichevsky-Trofimov estimator. The codelength then exceeds that of the best constant
     rate in hindsight by at most ``log 2 + 1/2 log N`` nats, about 4 nats for 1,000
-    labels. The states have a row for each number
-    of draws, so a stream takes O(K N^2) time.
+    labels. The states have a row for each number of draws, so a stream takes O(K N^2)
+    time.
 
     Parameters
     ----------

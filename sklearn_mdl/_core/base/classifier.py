@@ -37,7 +37,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     classes_: np.ndarray
     new_classes: str = "refuse"
     _all_diverged = (
-        "all readouts have diverged and have predicted uniformly since then, so the "
+        "all readouts have diverged{} and have predicted uniformly since then, so the "
         "codelength hardly depends on the features; pass for example lr=1e-4 "
         "to networks, or alpha=1.0 to kernels"
     )
@@ -261,7 +261,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if np.any(unknown):
             required = f"labels among the classes {self.classes_.tolist()!r}"
             given = np.unique(y[unknown]).tolist()
-            raise invalid("y", required, given, "pass classes=[...] in the first call")
+            cure = (
+                "fit rows of these classes, too, or name them in the first partial_fit"
+            )
+            raise invalid("y", required, given, cure)
         return labels
 
     def _forget_classes(self) -> None:
@@ -286,8 +289,9 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     classes = classes if len(classes) else y[:0]
     kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
     if kinds[0] != kinds[1]:
-        known, cure = classes.dtype, f"pass y.astype({str(classes.dtype)!r})"
-        raise invalid("New classes", f"{known} like the known ones", y.dtype.name, cure)
+        known, given = (type(part.tolist()[0]).__name__ for part in (classes, y))
+        cure = "pass labels of one type in all calls, for example y.astype(str)"
+        raise invalid("New classes", f"{known} like the known ones", given, cure)
     names, firsts = np.unique(y, return_index=True)
     names = names[np.argsort(firsts)]
     return np.concatenate([classes, names[~np.isin(names, classes)]])

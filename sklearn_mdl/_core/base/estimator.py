@@ -291,7 +291,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _warn_of_diverged(self, start: int) -> None:
         """Warn if all readouts have diverged. Subclasses may use ``start``."""
         if self._run.diverged.all():
-            warn_caller(self._all_diverged)
+            notes = self._run.threads.notes.values()
+            cause = next((f" ({lines[-1]})" for lines in notes), "")
+            warn_caller(self._all_diverged.format(cause))
 
     def __sklearn_tags__(self) -> Tags:
         """Return tags, including support for sparse rows."""

@@ -33,9 +33,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     prior_location: float = 0.0
     prior_scale: float = 1.0
     _all_diverged = (
-        "all readouts have diverged and have predicted without features since then, so "
-        "the codelength hardly depends on the features; pass for "
-        "example lr=1e-4 to networks, or alpha=1.0 to kernels"
+        "all readouts have diverged{} and have predicted without features since then, "
+        "so the codelength hardly depends on the features; pass for example lr=1e-4 to "
+        "networks, or alpha=1.0 to kernels"
     )
 
     @fit_context
@@ -169,7 +169,9 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
     with suppress(TypeError, ValueError):
         if labels.dtype.kind not in "mM":  # dates would become counts of nanoseconds
             return np.array(labels, dtype=np.float64)
-    cure = "use MDLReadoutSwitcher for classes, or (y - y[0]) / np.timedelta64(1, 'D')"
+    cure = "for classes use MDLReadoutSwitcher()"
+    if labels.dtype.kind in "mM":
+        cure = "pass for example (y - y[0]) / np.timedelta64(1, 'D')"
     raise invalid("y", "real numbers", labels.dtype.name, cure)
 
 

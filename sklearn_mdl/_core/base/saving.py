@@ -302,8 +302,8 @@ def load_estimator(
         raise damaged(path, required, _reason(error), cure) from error
     if not isinstance(estimator, kind):
         name = type(estimator).__name__
-        held, cure = f"it holds a {name}", f"call {name}.load(path)"
-        raise damaged(path, f"a {kind.__name__}", held, cure)
+        held, cure = f"its class is {name}", f"call {name}.load(path)"
+        raise damaged(path, f"an estimator of class {kind.__name__}", held, cure)
     for part in estimators_in(estimator):
         allowed.check(part, path)
         # The saved estimator owns its folder.
@@ -312,7 +312,7 @@ def load_estimator(
     if "store" in estimator.get_params(deep=False):
         estimator.set_params(store=_with_place(estimator.store, store))
     elif store != "memory":
-        required = f"'memory' for a {type(estimator).__name__}, which keeps no files"
+        required = f"'memory' for {type(estimator).__name__}, which keeps no files"
         raise invalid("store", required, str(store), "omit store")
     try:
         granted = SPARE_BYTES + 2 * path.stat().st_size

@@ -76,7 +76,7 @@ class LazyImages(Sequence[Any]):
         """Return the images of both sequences in order."""
         if (self.decode, self.about) != (other.decode, other.about):
             kinds, cure = [self.about, other.about], "call transform on each part"
-            raise invalid("Joined images", "of equal decode and about", kinds, cure)
+            raise invalid("Joined images", "decoded in the same way", kinds, cure)
         both = chained([self.items, other.items])
         return LazyImages(both, self.decode, self.about)
 

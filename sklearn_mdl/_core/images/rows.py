@@ -88,9 +88,8 @@ def image_rows(
             if pixels.shape != first.shape:
                 where = located(row, images[row])
                 required = f"of shape {first.shape}, like the first image"
-                raise invalid(
-                    where, required, pixels.shape, "pass for example size=224"
-                )
+                cure = "pass for example size=224"
+                raise invalid(where, required, pixels.shape, cure)
             rows[row] = pixels.ravel()
         return rows
 

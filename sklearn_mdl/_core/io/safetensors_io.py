@@ -98,7 +98,8 @@ def _blocks(array: np.ndarray) -> Iterator[memoryview]:
     if array.ndim == 0:
         array = array[None]
     step = max(1, BLOCK // max(1, array[:1].nbytes))
-    for start in range(0, len(array), step):
+    n_rows = 0 if 0 in array.shape else len(array)  # files can claim many empty rows
+    for start in range(0, n_rows, step):
         part = array[start : start + step]
         yield np.ascontiguousarray(part, dtype=_code(array)).view(np.uint8).data
 

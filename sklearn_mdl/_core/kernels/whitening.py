@@ -5,10 +5,11 @@ Both covariances have the form :math:`S = E^T E + c I`:
 * the covariance of all rows, shrunk by the oracle approximating rule,
   :math:`T = (1 - \rho) R^T R / n + \rho \mu I` with ``R`` the centred rows;
 * the covariance within classes, :math:`(D^T D + d h T) / (f + d h)`, where ``D`` holds
-  rows minus the means of their classes, :math:`f = \max(n - C, 1)`, and ``h`` is the
-  strength. A thousandth of its mean eigenvalue is added to its diagonal. ``D`` is a
-  projection of the centred rows, so a root of the sum :math:`\alpha D^T D + \beta R^T
-  R` is known: :math:`E = \sqrt\beta R + (\sqrt{\alpha + \beta} - \sqrt\beta) D`.
+  ``n`` rows minus the means of their ``C`` classes, :math:`f = \max(n - C, 1)`, and
+  ``h`` is the strength. A thousandth of its mean eigenvalue is added to its diagonal.
+  ``D`` is a projection of the centred rows, so a root of the sum :math:`\alpha D^T D +
+  \beta R^T R` is known: :math:`E = \sqrt\beta R + (\sqrt{\alpha + \beta} - \sqrt\beta)
+  D`.
 
 :math:`S^{-1/2}` is applied with the singular vectors of ``E``. They are computed from
 the smaller of :math:`E^T E` and :math:`E E^T`, so there may be any number of features.

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 1024  # number of parameters per program
+BLOCK = 1024  # number of parameters, or of members, per program
 
 
 @triton.jit(do_not_specialize=["n_steps"])
@@ -31,7 +31,7 @@ def rates_kernel(settings, rates, n_steps, n_members, BLOCK: tl.constexpr):
 
 @triton.jit
 def update_kernel(p, grad, m, v, rates, n, BLOCK: tl.constexpr):
-    """Apply `adamw_update` to ``BLOCK`` of the ``n`` parameters of one member."""
+    """Apply `adamw_update` to at most ``BLOCK`` of one member's ``n`` parameters."""
     member, n_members = tl.program_id(1).to(tl.int64), tl.num_programs(1)
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = place < n
@@ -55,7 +55,7 @@ def update_kernel(p, grad, m, v, rates, n, BLOCK: tl.constexpr):
 
 
 def launch_rates(settings: Tensor, rates: Tensor, n_steps: int) -> None:
-    """Compute ``rates`` (5, K) from ``settings`` (5, K), both float64."""
+    """Compute ``rates`` (5, K) of a step from ``settings`` (5, K), both float64."""
     n_members = settings.shape[1]
     grid = (triton.cdiv(n_members, BLOCK),)
     rates_kernel[grid](settings, rates, n_steps, n_members, BLOCK=BLOCK)

@@ -79,9 +79,10 @@ class Replay(NamedTuple):
     def at(self, n_rows: int) -> int:
         """Return the number of streams that replay after ``n_rows`` rows.
 
-        If there is a smallest number, the number falls as ``1 / sqrt(n_rows)`` after
-        the first 1,000 rows. This is a compromise: many replay streams shorten the code
-        of the first ten thousand rows, but take too much time for many rows.
+        If ``n_last`` is given, the number falls as ``1 / sqrt(n_rows)`` after the
+        first 1,000 rows, but not below ``n_last``. This is a compromise: many replay
+        streams shorten the code of the first ten thousand rows, but take too much time
+        for many rows.
         """
         if self.n_last is None or n_rows <= FULL_REPLAY:
             return self.n_streams

@@ -29,22 +29,22 @@ class Groups:
 
     @classmethod
     def of(cls, groups: ArrayLike, n_readouts: int, weights: Floats | None) -> Self:
-        """Group readouts by label, leaving out readouts with zero prior weight.
+        """Group readouts by name, leaving out readouts with zero prior weight.
 
         Raises
         ------
         ValueError
-            If there is not one label for each readout, or if a label is NaN.
+            If there is not one name for each readout, or if a name is NaN.
         """
         labels = np.asarray(groups).tolist()
         if np.ndim(groups) != 1 or len(labels) != n_readouts:
             raise ValueError(
-                f"Groups of a pool must be {n_readouts} labels, one for each readout, "
-                f"got shape {np.shape(groups)}; pass pooling=LogLinearPool()"
+                f"pooling must name the kinds of all {n_readouts} readouts, got shape "
+                f"{np.shape(groups)}; pass for example pooling=['a'] * {n_readouts}"
             )
         if any(label != label for label in labels):
             cure = "replace NaN by a name, for example 'other'"
-            raise invalid("Groups of a pool", "names without NaN", labels, cure)
+            raise invalid("Kinds in pooling", "names without NaN", labels, cure)
         kept = [k for k in range(n_readouts) if weights is None or weights[k] > 0]
         names = tuple(dict.fromkeys(labels[k] for k in kept))
         members = [[k for k in kept if labels[k] == name] for name in names]

@@ -149,7 +149,7 @@ class SomeFeatures(SampleStore):
     ----------
     store : SampleStore
     features : tuple of int
-        Columns of the rows of the store, in the order of the view.
+        Columns of the store, in the order of the view.
     """
 
     def __init__(self, store: SampleStore, features: tuple[int, ...]) -> None:

@@ -58,7 +58,7 @@ class Schedule:
             raise ValueError(
                 "Rows of a group must be adjacent and passed in one call, but a group "
                 "occurs again after another group, or in a later call; sort rows by "
-                "np.argsort(groups), or fit all rows with shuffle=True"
+                "np.argsort(groups), or fit all rows in a switcher with shuffle=True"
             )
 
     def append(self, start: int, keys: Keys) -> None:

@@ -246,10 +246,11 @@ def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
     if not isinstance(output, Tensor) or output.ndim != 2:
         is_tensor = isinstance(output, Tensor)
         got = tuple(output.shape) if is_tensor else type(output).__name__
-        raise ValueError(
-            f"The network must return vectors (n, width), but it returned {got}; end "
-            "it with nn.AdaptiveAvgPool2d(1) and nn.Flatten()"
-        )
+        cure = "return a vector for each image, for example output.mean(1)"
+        if is_tensor and output.ndim == 4:
+            cure = "end it with nn.AdaptiveAvgPool2d(1) and nn.Flatten()"
+        required = "The network must return vectors (n, width)"
+        raise ValueError(f"{required}, but it returned {got}; {cure}")
     return int(output.shape[1])
 
 

@@ -16,7 +16,8 @@ class PoolWeightsDisplay(base.Display):
     """Weight of each kind of readout in a pool before each label.
 
     A kind with weight zero has no effect, and a kind with weight one contributes its
-    prediction unchanged. Negative weights cancel redundancy between kinds.
+    prediction unchanged. A negative weight subtracts what a kind predicts, for example
+    if other kinds predict it twice.
 
     Parameters
     ----------
@@ -82,9 +83,10 @@ class PoolWeightsDisplay(base.Display):
             Where to draw. By default a new figure.
         log_x : bool, default=True
             If True, the x-axis is logarithmic. Such an axis has no zero, so the first
-            row is left out.
+            row is left out if there are others.
         max_points : int, default=400
-            Largest number of rows to draw, evenly spaced on the axis.
+            Largest number of rows to draw. Other rows are left out, so that the drawn
+            ones are about evenly spaced on the axis.
         max_named : int, default=12
             Largest number of kinds that the legend names, which are the kinds with the
             largest final weights. All other kinds are grey.

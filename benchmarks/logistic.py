@@ -2,10 +2,10 @@
 
 This is Voita and Titov's (2020) online code as you would write it today with
 scikit-learn. Features are standardised. Blocks end at ``b, 2b, 4b, ...``, where ``b``
-is ``int(max(16, n_classes / 2))``, and at the last row. The first block is coded uniformly, and every
-later block with the model fitted on all earlier rows. Probabilities are floored at 1e-4
-and renormalised. The regularisation is the best of four *in hindsight*, which favours
-this baseline.
+is ``int(max(16, n_classes / 2))``, and at the last row. The first block is coded
+uniformly, and every later block with the model fitted on all earlier rows.
+Probabilities are floored at 1e-4 and renormalised. The regularisation is the best of
+four *in hindsight*, which favours this baseline.
 
 A cell takes up to nine seconds, so results are saved in ``logistic.json`` next to this
 file. If the data of a cell change, its result is computed again.

@@ -67,9 +67,9 @@ for name, curve in curves.items():
 
 # %%
 # Split each codelength into two parts. *Learning* is the loss of the best three blocks.
-# *Switching* is the rest. It is at most ``-log p``, where ``p`` is the prior probability
-# of these blocks (see the paper's Theorem 1). So a strategy whose prior expects few
-# switches loses little.
+# *Switching* is the rest. It is at most ``-log p``, where ``p`` is the prior
+# probability of these blocks (see the paper's Theorem 1). So a strategy loses little if
+# its prior expects few switches.
 switching = curves["fixed share, m = 2"].sum() - segments.loss
 print(f"\nswitching cost {switching:.1f} nats, at most {segments.prior_cost:.1f}")
 others = {name: prior for name, prior in strategies.items() if "element" not in name}

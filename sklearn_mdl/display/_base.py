@@ -336,7 +336,7 @@ def inches_of(ax: Axes) -> tuple[float, float]:
 
 
 def size_for(n_rows: int, inches: float) -> float:
-    """Return the font size at which rows of text fit into a height, but at least 4.5."""
+    """Return the font size at which rows of text fit into a height, at least 4.5."""
     return max(4.5, 0.8 * 72 * inches / n_rows)
 
 

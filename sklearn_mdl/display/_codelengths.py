@@ -229,7 +229,8 @@ class CodelengthDisplay(base.Display):
             regret is then what switching costs a strategy compared with this sequence,
             and may be negative. You can also pass the name of a strategy, an array with
             any other code (optionally as ``{name: codelengths}``), or None to draw
-            codelengths.
+            codelengths. The uniform code is ``np.full(len(losses), np.log(n_classes))``
+            for ``n_classes`` classes.
         **plot_options : optional
             Passed to `plot`.
         """

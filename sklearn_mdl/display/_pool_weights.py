@@ -99,8 +99,7 @@ class PoolWeightsDisplay(base.Display):
         n_samples = len(self.weights)
         rows = base.thinned(n_samples, max_points, log_x)
         rows = rows[rows > 0] if log_x and n_samples > 1 else rows
-        last = -self.weights[-1]
-        named = base.named_lines(np.zeros(len(last)), last, max_named)
+        named = base.named_lines(0 * self.weights[-1], -self.weights[-1], max_named)
         names = [self.names[i] for i in named]
         ax = self._use_axes_beside_legend(ax, names)
         self.lines_: dict[str, base.Line2D] = {}

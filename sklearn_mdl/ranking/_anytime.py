@@ -5,8 +5,9 @@ makes no assumption about the labels (Choe and Ramdas, 2021, Comparing Sequentia
 Forecasters, arXiv 2110.00115). Its bound is from Howard, Ramdas, McAuliffe and Sekhon,
 2021, Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of
 Statistics 49. The asymptotic process accepts any losses and typically needs half as
-many labels, but its error probabilities are approximate (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2021, Time-uniform central
-limit theory, arXiv 2103.06476). :class:`LossRace` removes encoders with either process.
+many labels, but its error probabilities are approximate (Waudby-Smith, Arbour, Sinha,
+Kennedy and Ramdas, 2021, Time-uniform central limit theory, arXiv 2103.06476).
+:class:`LossRace` removes encoders with either process.
 """
 
 from __future__ import annotations

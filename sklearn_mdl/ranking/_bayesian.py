@@ -65,11 +65,12 @@ def bayesian_signed_rank(
     """Compute the probabilities that the first, second or neither code is shorter.
 
     A test of a difference cannot show that two encoders are practically equivalent, but
-    this test can. The data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
-    dataset, and a pseudo-observation ``z_0 = 0`` from the prior. The distribution of
-    log ratios over datasets has a Dirichlet process prior. A draw from the posterior
-    puts weights ``w`` on the data. The weights have a Dirichlet distribution with
-    parameters ``(s, 1, ..., 1)``. In each draw, three regions have the weights::
+    this test can. The data are the log ratios ``z_1, ..., z_n`` of a pair's
+    codelengths, one per dataset, and a pseudo-observation ``z_0 = 0`` from the prior.
+    The distribution of log ratios over datasets has a Dirichlet process prior. A draw
+    from the posterior puts weights ``w`` on the data. The weights have a Dirichlet
+    distribution with parameters ``(s, 1, ..., 1)``. In each draw, three regions have
+    the weights::
 
         first      sum of w_i w_j over i, j with z_i + z_j < -2 log(1 + rope)
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)

@@ -170,7 +170,7 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; pass rows of scores, or with several orders scores.mean(-1)."
+            f"{table.shape}; pass rows of scores, with several orders scores.mean(-1)."
         )
     if not np.isfinite(table).all():
         cure = "omit that dataset (row) or that encoder (column)"
@@ -182,7 +182,7 @@ def checked_codelengths(codelengths: ArrayLike) -> Floats:
     """Return a table of positive codelengths."""
     table = checked_scores(codelengths, "codelengths")
     if not (table > 0).all():
-        cure = "do not round codelengths, and use friedman_test if some are negative"
+        cure = "do not round them; if some are negative, use friedman_test"
         raise _entry_error("codelengths", "positive", table, table <= 0, cure)
     return table
 

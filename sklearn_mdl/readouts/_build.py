@@ -127,8 +127,8 @@ def check_memory(
     raise MemoryError(
         f"The readouts need {total / 1e9:.3g} GB for weights, gradients, moments and "
         f"averages, but {device} has {available / 1e9:.3g} GB; pass fewer readouts, "
-        f"features or hidden units: hidden_layer_sizes={shape.hidden_layer_sizes} needs "
-        f"{sizes[shape].bytes / 1e9:.3g} GB for each trained network, and "
+        f"features or hidden units: hidden_layer_sizes={shape.hidden_layer_sizes} "
+        f"needs {sizes[shape].bytes / 1e9:.3g} GB for each trained network, and "
         f"{needed[shape] / 1e9:.3g} GB for all readouts of this shape"
     )
 

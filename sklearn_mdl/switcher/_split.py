@@ -4,7 +4,8 @@ Such a pass consists of rounds. In a round, every part evaluates its readouts on
 same rows and writes their losses and predictions to a file. The run then codes these
 losses as if its own threads had computed them. Readouts that lose a race retire before
 the next round. So a round ends at the latest where a race compares readouts, or before
-its files become too large. The results are the same as in a single process.
+its files become too large. The results are the same as in a single process, as long as
+all workers compute the same numbers.
 """
 
 from __future__ import annotations

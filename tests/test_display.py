@@ -19,6 +19,7 @@ from sklearn_mdl.display import (
     RankDisplay,
     RankingHeatmapDisplay,
     RegretSplitDisplay,
+    SegmentsDisplay,
     TwoAxesDisplay,
 )
 from sklearn_mdl.display._base import COLOURS
@@ -174,6 +175,13 @@ def test_what_is_not_fitted_is_refused(draw, attribute):
         with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
             draw(estimator)
     assert plt.get_fignums() == []
+
+
+def test_segments_are_wanted_and_no_switcher():
+    said = "SimpleNamespace must have 'starts', but does not; pass "
+    said += "switcher.score_segments()"
+    with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
+        SegmentsDisplay(SimpleNamespace(codelengths_=np.ones(3)))
 
 
 # Codelengths

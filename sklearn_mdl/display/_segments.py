@@ -58,6 +58,7 @@ class SegmentsDisplay(base.Display):
     """
 
     def __init__(self, segments: Segments) -> None:
+        base.check_fitted(segments, "starts", "pass switcher.score_segments()")
         self.segments = segments
 
     @classmethod

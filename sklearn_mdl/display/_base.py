@@ -47,6 +47,7 @@ NARROW_LEGEND_WIDTH = 40  # characters, for a legend below the axes
 OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # lines without a name
 NARROW = 3.6  # inches; narrower axes have their legend below
 CHARACTER = 0.075  # inches, the mean width of a character
+# What messages advise
 SWITCHER = "pass a fitted switcher, such as pipeline[-1] or search.best_estimator_"
 SCORER = "pass a fitted RepresentationScorer"
 CURVE = f"{SWITCHER}, or call from_scorer for a RepresentationScorer"
@@ -364,7 +365,7 @@ def put_legend(
     """Put a legend below or to the right of the axes.
 
     If ``below`` is None, the legend is below narrow axes and to the right of wide axes.
-    A legend below is about as wide as a figure with these axes, or as its longest name.
+    A legend below is about as wide as the figure, or wider if a name needs more space.
     """
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below

@@ -135,10 +135,11 @@ def by_memory(members: Members[KernelSettings]) -> dict[Memory, list[Member]]:
 class KernelReadout(KernelSettings, BaseReadout):
     r"""Calibrated kernel ridge regression on one-hot labels, refitted at every row.
 
-    A single Cholesky factor yields all refits. Let ``K`` be the kernel matrix of the
-    rows in order, ``Y`` the one-hot labels minus ``1 / C``, and :math:`R R^T = K +
-    \alpha I`. The scores of row ``t`` given the rows before it are :math:`Y_t - R_{tt}
-    (R^{-1} Y)_t`. The scores are turned into probabilities by
+    Until kernels are approximated (see `max_exact`), a single Cholesky factor yields
+    all refits. Let ``K`` be the kernel matrix of the rows in order, ``Y`` the one-hot
+    labels minus ``1 / C``, and :math:`R R^T = K + \alpha I`. The scores of row ``t``
+    given the rows before it are :math:`Y_t - R_{tt} (R^{-1} Y)_t`. The scores are
+    turned into probabilities by
 
     .. math::
 
@@ -440,6 +441,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         for each pair of rows. The callable's own exception is raised if no call
         succeeds. If only some calls fail, or if the matrix has no Cholesky factor, you
         only get a warning, and the readout ignores features from then on.
+    MemoryError
+        If `max_exact`, `window` and `restart` are all None, and the factor does not fit
+        into memory.
 
     References
     ----------

@@ -46,7 +46,8 @@ class Common(NamedTuple):
     folder : str
         Folder with the rows, the labels and the files of the parts.
     about : dict
-        Description that identifies the pass, as in the checkpoint if there is one.
+        Description that identifies the pass. A checkpoint, if there is one, holds the
+        same.
     precision : str
     schedule : Schedule
         Step at which each label becomes known.
@@ -61,7 +62,7 @@ class Common(NamedTuple):
     schedule: Schedule
 
     def file_of(self, columns: Sequence[int]) -> Path:
-        """Return the file of a part, named after its first readout."""
+        """Return the file of a part, numbered by its first column."""
         return Path(self.folder) / f"part-{columns[0]}.safetensors"
 
     def threads_of(
@@ -101,7 +102,7 @@ class Common(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Report on an evaluated part: columns, CPU seconds and messages of warnings."""
+    """Report on an evaluated part: columns, CPU seconds and warning messages."""
 
     columns: list[int]
     seconds: float
@@ -131,7 +132,8 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
 
     Readouts that share computations stay together. At first, each architecture is one
     part. While there are fewer parts than jobs, the largest part that can be divided is
-    halved. After that, parts that do not fit into the `memory` of a device are halved.
+    halved. After that, parts whose networks do not fit into the `memory` of a device
+    are halved, as far as possible. Other readouts count as empty.
     """
     readouts, seed = common.readouts, common.settings.seed
     sharing = grouped((shared_work(r, seed), k) for k, r in enumerate(readouts))
@@ -156,7 +158,10 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
 
 
 def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
-    """Return the approximate size of the networks of a part, in bytes."""
+    """Return the approximate size of the networks of a part, in bytes.
+
+    Readouts that are no networks count as empty.
+    """
     settings = common.settings
     width, n_outputs = settings.n_features, settings.outcome.n_numbers
     return sum(

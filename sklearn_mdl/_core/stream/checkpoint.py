@@ -1,8 +1,8 @@
 """State of a run on disk, from which another process can resume it.
 
 The file contains labels, codes, learned states and the state of the pool. Everything
-else is recomputed with bitwise the same result: scaling and replay from the rows, and
-the switching weights from the losses, which are in the trace.
+else is recomputed, with bitwise the same result in the same environment: scaling and
+replay from the rows, and the switching weights from the losses, which are in the trace.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def recode(
         block = Block(np.asarray(source[part]), _NONE, _NONE, known)
         asleep = (retired_at >= 0) & (np.arange(start, stop)[:, None] >= retired_at)
         if (np.isnan(block.losses) != asleep).any():
-            raise ValueError("Losses must be NaN exactly where readouts have retired")
+            raise ValueError("Losses must be NaN exactly where readouts retired; refit")
         posterior = run.coder.recode(block.losses, known)
         for event in run.events:
             event.observe(block)
@@ -186,7 +186,7 @@ def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.
     if retired.max() > n_rows or (retired >= 0).all():
         raise ValueError(
             "retired_at must leave a readout awake, and be at most the number of rows, "
-            f"{n_rows}, got {retired.tolist()}; call fit again"
+            f"{n_rows}, got {retired.tolist()}; refit without this file"
         )
     return retired
 
@@ -275,7 +275,7 @@ class Checkpoint(Event):
             )
 
     def act(self, run: PrequentialRun) -> None:
-        """Write the state after a segment, if enough time has passed."""
+        """Write the state after a segment, if it is time and the trace is written."""
         if time.monotonic() >= self._next and run.trace.refusal is None:
             self.save(run)
 
@@ -289,7 +289,8 @@ class Checkpoint(Event):
         Raises
         ------
         OSError
-            If the disk is full. The previous file is kept.
+            If writing fails, for example since the disk is full. The previous file is
+            kept.
         """
         start = time.monotonic()
         about = {**self.about, TRACE: run.trace.record()}

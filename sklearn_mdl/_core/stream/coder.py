@@ -6,7 +6,7 @@ together.
 
 With a pool there are two predictions: the switching mixture of all readouts and the
 pool of the groups. A fixed share with rate ``1 / t`` follows the better one, so a
-useless pool costs almost nothing.
+useless pool costs at most about as many nats as the log of the number of labels.
 """
 
 from __future__ import annotations

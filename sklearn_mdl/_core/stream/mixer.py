@@ -40,9 +40,9 @@ class Groups:
         if np.ndim(groups) != 1 or len(labels) != n_readouts:
             raise ValueError(
                 f"pooling must name the kinds of all {n_readouts} readouts, got shape "
-                f"{np.shape(groups)}; pass for example pooling=['a'] * {n_readouts}"
+                f"{np.shape(groups)}; name all, or pass pooling=LogLinearPool()"
             )
-        if any(label != label for label in labels):
+        if any(name != name for name in np.asarray(groups, dtype=object).tolist()):
             cure = "replace NaN by a name, for example 'other'"
             raise invalid("Kinds in pooling", "names without NaN", labels, cure)
         kept = [k for k in range(n_readouts) if weights is None or weights[k] > 0]

@@ -346,12 +346,12 @@ class DensityPrediction(Prediction):
 class RealTargets(Outcome):
     """Labels that are real numbers.
 
-    All readouts predict a fixed Student-t with one degree of freedom until the first
-    labels are learned. The fallback for later missing predictions is a Student-t based
-    on labels only: the predictive density of Gaussian labels with unknown mean and
-    variance under Jeffreys' prior. It is computed at each refresh from the known
-    labels, with outliers winsorised (:class:`TargetScaling`). While all labels are
-    equal, it is the fixed Student-t.
+    Until its first labels are learned, a readout predicts a fixed Student-t with one
+    degree of freedom, unless its learner has units from the start. The fallback for
+    later missing predictions is a Student-t based on labels only: the predictive
+    density of Gaussian labels with unknown mean and variance under Jeffreys' prior. It
+    is computed at each refresh from the known labels, with outliers winsorised
+    (:class:`TargetScaling`). While all labels are equal, it is the fixed Student-t.
 
     Scaled features are clipped at 50, since readouts extrapolate poorly farther out.
 
@@ -377,7 +377,7 @@ class RealTargets(Outcome):
         return type(self)(self.location, self.scale)
 
     def predict(self, learner: Learner, x: Tensor) -> DensityPrediction:
-        """Return a learner's densities, or the fixed one if it has learned nothing."""
+        """Return a learner's densities, or the fixed one if it has no units yet."""
         if learner.target is None:
             shape = (len(learner.columns), x.shape[1], 3)
             first = torch.tensor(self._first(), dtype=torch.float64, device=x.device)
@@ -420,7 +420,7 @@ class RealTargets(Outcome):
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return a fifth of a nat per example, which is about what features save.
+        """Return a fifth of a nat per example, which is what features often save.
 
         This does not depend on the units of the labels.
         """

@@ -176,7 +176,7 @@ class PrequentialRun:
         """Raise for serialisers other than pickle, such as skops."""
         raise TypeError(
             "An estimator must consist of settings and numbers to be written without "
-            "pickle, for example by skops, but this one holds a wrapped classifier, "
+            "pickle, for example by skops, but this one holds a wrapped estimator, "
             "an encoder, an interrupted stream or a trace on disk; call "
             "pickle.dump(estimator, file) instead"
         )

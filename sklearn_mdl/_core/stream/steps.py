@@ -98,7 +98,7 @@ class PassState:
         Number of rows whose labels the learner has received. A label is received once
         its group is complete and its delay is over.
     failed_at : Tensor of shape (K,) or (1,)
-        First row for which each readout had no prediction, or `NEVER`. A single entry
+        For each readout, the first row without a prediction, or `NEVER`. A single entry
         holds for all readouts.
     """
 
@@ -260,8 +260,8 @@ def prequential_steps(
     of their labels. Delayed labels are observed only when they arrive.
 
     If the ``labels`` of all rows up to ``stop`` are given, a learner that ignores
-    features follows them in one step, with the same results. Each label must become
-    known before the next row.
+    features predicts and learns all of them in one step, with the same results as row
+    by row. This requires that each label is known before the next row.
 
     Yields
     ------
@@ -316,9 +316,12 @@ def prequential_steps(
             state.learn(learner, rows, outcome, rows.part(known)[0])
 
 
-def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
-    """Return the rows of a block, but only the known rows for a foreign learner."""
-    return x[:, :n_known] if learner.foreign else x
+def shown(learner: Learner, x: Tensor, n_arrived: int) -> Tensor:
+    """Return a block's rows, or only those that have arrived if the learner is foreign.
+
+    Other learners also get the zeros in place of rows that have not arrived.
+    """
+    return x[:, :n_arrived] if learner.foreign else x
 
 
 def usable(
@@ -348,8 +351,8 @@ def score_segment(
 ) -> list[tuple[np.ndarray, Prediction]]:
     """Evaluate learners in turn on rows whose labels are known.
 
-    As in a decoder, a learner learns a block and predicts its next one. Then it is the
-    next learner's turn.
+    Learners take turns: each learns a block and predicts its next one. This is the
+    order of a decoder, so learners that share state give the same results there.
 
     Parameters
     ----------

@@ -52,7 +52,8 @@ class PassSettings(NamedTuple):
         Number of rows in the first parts of minibatches. If None, whole minibatches are
         learned from the start.
     n_jobs : int or None
-        Number of learners evaluated in parallel.
+        Number of learners evaluated in parallel. If None, as configured in joblib, and
+        one by default.
     """
 
     outcome: Outcome

@@ -96,12 +96,12 @@ class FittedSwitcher(OnlineEstimator, Parameters):
     @property
     def pool_weights_(self) -> np.ndarray:
         """Weights of the kinds before each label, (n_samples_seen_, n_kinds)."""
-        return self._run.trace.pool_weights
+        return self._run.trace.numbers()["pool_weights"]
 
     @property
     def pool_posterior_(self) -> np.ndarray:
         """Probabilities of the switching mixture and the pool, (n_samples_seen_, 2)."""
-        return self._run.trace.shares
+        return self._run.trace.numbers()["shares"]
 
     @property
     def readout_losses_(self) -> np.ndarray:

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic, flushed_denormals
 from sklearn_mdl._core.stream.learner import LabelLearner, Learner, RowsAhead
-from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
+from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.scaling import ScaledRows
 
 Batch = tuple[Tensor, Tensor]  # rows (n_scalings, n, d), labels (n,)
-Steps = Generator[Prediction, Tensor, None]
+Steps = Generator[Tensor, Tensor, None]  # predictions (K, n, P), then labels (n,)
 NEVER = torch.iinfo(torch.long).max  # larger than every row number
 
 
@@ -265,9 +265,9 @@ def prequential_steps(
 
     Yields
     ------
-    prediction : Prediction
-        Prediction of ``K`` readouts for the next ``n`` rows, at most up to the end of
-        their block or group. Its ``losses(labels)`` have shape (K, n).
+    values : Tensor of shape (K, n, P)
+        Predictions of ``K`` readouts for the next ``n`` rows, at most up to the end of
+        their block or group.
 
     Receives
     --------
@@ -278,7 +278,7 @@ def prequential_steps(
     """
     rows = rows.of(learner.view.columns)
     if labels is not None and isinstance(learner, LabelLearner):
-        yield outcome.prediction(learner.follow(labels))
+        yield outcome.bounded(learner.follow(labels))
         rows.reveal(state.n_scored, labels)
         state.n_scored = state.n_known = stop
         state.n_learned, _ = rows.part(stop)
@@ -293,18 +293,18 @@ def prequential_steps(
             end = min(closing, row + rows.block_size)
         until = min(end, stop, state.next_lesson(learner, rows))
         x = shown(learner, rows.between(start, end), until - start)
-        prediction = outcome.predict(learner, x)
+        values = outcome.predict(learner, x)
         chosen = slice(row - start, until - start)
-        nans = prediction.values[..., 0].isnan()
+        nans = values[..., 0].isnan()
         if all_sound and not nans.any():
-            labels = yield prediction.with_values(prediction.values[:, chosen])
+            labels = yield values[:, chosen]
             until = row + len(labels)
         else:
             numbers = torch.arange(start, start + nans.shape[1], device=nans.device)
             first = torch.where(nans, numbers, NEVER).amin(1).clamp_min(row)
             failed_at = torch.minimum(state.failed_at, first)
             failed = numbers >= failed_at[:, None]
-            labels = yield usable(prediction, failed, outcome, chosen)
+            labels = yield usable(values, failed, outcome)[:, chosen]
             until = row + len(labels)
             state.failed_at = torch.where(failed_at < until, failed_at, NEVER)
             all_sound = checks and state.is_sound
@@ -321,13 +321,9 @@ def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
     return x[:, :n_known] if learner.foreign else x
 
 
-def usable(
-    prediction: Prediction, failed: Tensor, outcome: Outcome, rows: slice = slice(None)
-) -> Prediction:
-    """Return some rows of a prediction, with the fallback where ``failed`` (K, B)."""
-    values = prediction.values
-    values = torch.where(failed[..., None], outcome.fallback(values), values)
-    return prediction.with_values(values[:, rows])
+def usable(values: Tensor, failed: Tensor, outcome: Outcome) -> Tensor:
+    """Return predictions, with the fallback where ``failed`` (K, B)."""
+    return torch.where(failed[..., None], outcome.fallback(values), values)
 
 
 def segment_jobs(
@@ -343,9 +339,7 @@ def segment_jobs(
             yield delayed(score_segment)(part, labels)
 
 
-def score_segment(
-    steps: Sequence[Generator[Prediction, Tensor, None]], labels: Tensor
-) -> list[tuple[np.ndarray, Prediction]]:
+def score_segment(steps: Sequence[Steps], labels: Tensor) -> list[Tensor]:
     """Evaluate learners in turn on rows whose labels are known.
 
     As in a decoder, a learner learns a block and predicts its next one. Then it is the
@@ -361,29 +355,22 @@ def score_segment(
 
     Returns
     -------
-    scored : list of (ndarray, Prediction)
-        For each learner, the costs (n, K) of the labels under its readouts, in nats,
-        and the predictions (K, n, P) of these readouts for all rows.
+    predicted : list of Tensor
+        For each learner, the predictions (K, n, P) of its readouts for all rows.
     """
     # Enter these contexts in this thread, too. Otherwise the thread's first matrix
     # product would use all cores and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]
-        predicted = [
-            block.values.new_empty(
-                len(block.values), len(labels), block.values.shape[2]
-            )
-            for block in blocks
-        ]
+        predicted = [b.new_empty(len(b), len(labels), b.shape[2]) for b in blocks]
         starts, end = [0 for _ in steps], 0  # of the current blocks
         while end < len(labels):
-            stops = [s + b.values.shape[1] for s, b in zip(starts, blocks, strict=True)]
+            stops = [s + b.shape[1] for s, b in zip(starts, blocks, strict=True)]
             end = min(stops)
             for i, each in enumerate(steps):
                 if stops[i] == end:
-                    predicted[i][:, starts[i] : end] = blocks[i].values
+                    predicted[i][:, starts[i] : end] = blocks[i]
                     with suppress(StopIteration):  # after the last row
                         blocks[i] = each.send(labels[starts[i] : end])
                     starts[i] = end
-    wholes = [b.with_values(v) for b, v in zip(blocks, predicted, strict=True)]
-    return [(whole.losses(labels).T.cpu().numpy(), whole) for whole in wholes]
+    return predicted

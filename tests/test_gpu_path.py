@@ -78,9 +78,7 @@ def calls_of_a_run(monkeypatch, n_rows):
     run.threads.open(64 + n_rows)
     with Calls() as calls:
         for learner, state in zip(run.learners, run.states, strict=True):
-            steps = prequential_steps(
-                learner, run.rows, state, run.outcome, 64 + n_rows
-            )
+            steps = prequential_steps(learner, state, run.outcome, 64 + n_rows)
             next(steps)
             for start in range(0, n_rows, 16):
                 try:

@@ -81,7 +81,7 @@ def path_of(X, n_streams=2):
     store.append(X)
     rows = ScaledRows(store, [None], B, CPU)
     rows.extend(len(X))
-    return rows, PassState(ReplayStreams(n_streams, seed=1), CPU), ClassLabels(C)
+    return PassState(rows, ReplayStreams(n_streams, seed=1)), ClassLabels(C)
 
 
 def run_of(*learners, prior=None, n_features=WIDTH, batch_size=B, **options):
@@ -139,8 +139,8 @@ class Failing(Diary):
 def test_run_predicts_then_observes_then_learns_full_minibatches():
     X, y = numbered(11)
     diary, labels = Diary(), torch.as_tensor(y)
-    rows, state, outcome = path_of(X)
-    steps = prequential_steps(diary, rows, state, outcome, 11)
+    state, outcome = path_of(X)
+    steps = prequential_steps(diary, state, outcome, 11)
     log_proba = next(steps)
     for batch, (start, stop) in enumerate([(0, 4), (4, 8), (8, 11)]):
         assert log_proba.shape == (2, stop - start, C)

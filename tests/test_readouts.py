@@ -727,7 +727,7 @@ def test_the_net_of_a_readout_is_skorchs_with_what_was_trained():
 def learned_by(learner, run, n_rows):
     """Drive one learner of a run over rows whose labels are there already."""
     state = run.states[run.learners.index(learner)]
-    steps = prequential_steps(learner, run.rows, state, run.outcome, n_rows)
+    steps = prequential_steps(learner, state, run.outcome, n_rows)
     labels = run.rows.labels.clone()
     return score_segment([steps], labels[state.n_scored : n_rows])[0].numpy()
 

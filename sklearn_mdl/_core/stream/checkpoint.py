@@ -113,7 +113,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
         for learner, state in zip(threads.learners, threads.states, strict=True):
             failed_at = np.asarray(arrays["diverged_at"])[list(learner.columns)]
             failed_at = np.where(failed_at < 0, NEVER, failed_at)
-            state.resume(rows, n_rows, torch.from_numpy(failed_at))
+            state.resume(n_rows, torch.from_numpy(failed_at))
         if retired.any():
             threads.retire(np.flatnonzero(retired).tolist())
         outcome.recall(labels.numpy())

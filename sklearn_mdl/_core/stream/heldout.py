@@ -69,7 +69,7 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
     known yet stay unknown.
     """
     pairs = list(zip(run.learners, run.states, strict=True))
-    if all(state.is_flushed(learner, run.rows) for learner, state in pairs):
+    if all(state.is_flushed(learner) for learner, state in pairs):
         return run
     if run.flushed is not None:
         return run.flushed
@@ -82,7 +82,7 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
         if not flushed.rows.n_refreshed:
             flushed.rows.refresh_all(run.n_scored)
         for learner, state in zip(flushed.learners, flushed.states, strict=True):
-            state.flush(learner, flushed.rows, run.outcome)
+            state.flush(learner, run.outcome)
     run.flushed = flushed
     return flushed
 

@@ -85,9 +85,9 @@ class PassState:
 
     Parameters
     ----------
+    rows : ScaledRows
+        The rows as the learner sees them.
     streams : ReplayStreams
-    device : torch.device
-        Where the learner predicts.
 
     Attributes
     ----------
@@ -102,23 +102,25 @@ class PassState:
         holds for all readouts.
     """
 
-    def __init__(self, streams: ReplayStreams, device: torch.device) -> None:
+    def __init__(self, rows: ScaledRows, streams: ReplayStreams) -> None:
+        self.rows = rows
         self.streams = streams
         self.n_scored = 0
         self.n_learned = 0
         self.n_known = 0
-        self.failed_at = torch.full((1,), NEVER, device=device)
+        self.failed_at = torch.full((1,), NEVER, device=rows.device)
 
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
         """Attach a learner to the rows of a run, and return its initial position."""
-        learner.attach(rows.of(*learner.view))
+        own = rows.of(*learner.view)
+        learner.attach(own)
         n_streams, recency, _ = learner.replay
-        streams = ReplayStreams(n_streams, recency=recency, seed=seed)
-        return cls(streams, rows.device)
+        return cls(own, ReplayStreams(n_streams, recency=recency, seed=seed))
 
-    def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
+    def resume(self, n_scored: int, failed_at: Tensor) -> None:
         """Resume after ``n_scored`` rows and the updates that were due by then."""
+        rows = self.rows
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)
@@ -135,16 +137,13 @@ class PassState:
         if len(self.failed_at) > 1:
             self.failed_at = self.failed_at[list(places)]
 
-    def learn(
-        self, learner: Learner, rows: ScaledRows, outcome: Outcome, stop: int
-    ) -> None:
+    def learn(self, learner: Learner, outcome: Outcome, stop: int) -> None:
         """Learn the pending rows before row ``stop``, and replay after each part.
 
         The learner is first calibrated on all these rows, since rows of the same group
         may be in several parts.
         """
-        rows = rows.of(learner.view.columns)
-        parts, start = [], self.n_learned
+        rows, parts, start = self.rows, [], self.n_learned
         while start < stop:
             parts.append((start, min(rows.part(start)[1], stop)))
             start = parts[-1][1]
@@ -160,38 +159,33 @@ class PassState:
             )
             learner.update(x, y, replayed)
 
-    def next_lesson(self, learner: Learner, rows: ScaledRows) -> int:
+    def next_lesson(self, learner: Learner) -> int:
         """Return how many rows are predicted before the learner next uses labels."""
-        end = rows.part(self.n_learned)[1]
+        end = self.rows.part(self.n_learned)[1]
         if learner.rows_ahead is not None:
-            end = min(end, block_of(learner, rows, self.n_known)[1])
-        return rows.schedule.when(end)
+            end = min(end, block_of(learner, self.rows, self.n_known)[1])
+        return self.rows.schedule.when(end)
 
-    def is_flushed(self, learner: Learner, rows: ScaledRows) -> bool:
+    def is_flushed(self, learner: Learner) -> bool:
         """Return True if the learner has learned all labels that it has received."""
-        return self.n_learned == self.n_known and not self._n_waiting(learner, rows)
+        return self.n_learned == self.n_known and not self._n_waiting(learner)
 
-    def flush(self, learner: Learner, rows: ScaledRows, outcome: Outcome) -> None:
+    def flush(self, learner: Learner, outcome: Outcome) -> None:
         """Learn all known labels, including labels of incomplete parts and blocks."""
-        if n_waiting := self._n_waiting(learner, rows):
+        if n_waiting := self._n_waiting(learner):
             start = self.n_known - n_waiting
-            own = rows.of(learner.view.columns)
-            learner.predict(own.between(start, self.n_known))
-            learner.observe(own.labels[start : self.n_known])
-        self.learn(learner, rows, outcome, self.n_known)
+            learner.predict(self.rows.between(start, self.n_known))
+            learner.observe(self.rows.labels[start : self.n_known])
+        self.learn(learner, outcome, self.n_known)
 
-    def _n_waiting(self, learner: Learner, rows: ScaledRows) -> int:
+    def _n_waiting(self, learner: Learner) -> int:
         """Return the number of known labels in a block that also has unknown ones."""
         if learner.rows_ahead is None:
             return 0
-        return self.n_known - block_of(learner, rows, self.n_known)[0]
+        return self.n_known - block_of(learner, self.rows, self.n_known)[0]
 
     def reveal_labels(
-        self,
-        learner: Learner,
-        rows: ScaledRows,
-        n_known: int,
-        predicted: tuple[int, int],
+        self, learner: Learner, n_known: int, predicted: tuple[int, int]
     ) -> None:
         """Let the learner observe known labels of complete blocks.
 
@@ -200,10 +194,10 @@ class PassState:
         predicted : (int, int)
             First row and end of the last block that the learner predicted.
         """
+        rows = self.rows
         if learner.rows_ahead is not None:
-            start, stop = (
-                block_of(learner, rows, row)[0] for row in (self.n_known, n_known)
-            )
+            start, _ = block_of(learner, rows, self.n_known)
+            stop, _ = block_of(learner, rows, n_known)
             if start < stop:  # some blocks are complete
                 if predicted != (start, stop):
                     learner.predict(rows.between(start, stop))
@@ -241,7 +235,6 @@ def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:
 
 def prequential_steps(
     learner: Learner,
-    rows: ScaledRows,
     state: PassState,
     outcome: Outcome,
     stop: int,
@@ -276,7 +269,7 @@ def prequential_steps(
         soon as all its labels are known. You may send the labels of only the first
         rows; the remaining rows are then predicted again.
     """
-    rows = rows.of(learner.view.columns)
+    rows = state.rows
     if labels is not None and isinstance(learner, LabelLearner):
         yield outcome.bounded(learner.follow(labels))
         rows.reveal(state.n_scored, labels)
@@ -291,7 +284,7 @@ def prequential_steps(
         is_single = learner.rows_ahead is not None and (start, end) == (row, row + 1)
         if is_single and closing > end:
             end = min(closing, row + rows.block_size)
-        until = min(end, stop, state.next_lesson(learner, rows))
+        until = min(end, stop, state.next_lesson(learner))
         x = shown(learner, rows.between(start, end), until - start)
         values = outcome.predict(learner, x)
         chosen = slice(row - start, until - start)
@@ -312,8 +305,8 @@ def prequential_steps(
         state.n_scored = until
         known = rows.schedule.known(until)
         if known > state.n_known:
-            state.reveal_labels(learner, rows, known, (start, end))
-            state.learn(learner, rows, outcome, rows.part(known)[0])
+            state.reveal_labels(learner, known, (start, end))
+            state.learn(learner, outcome, rows.part(known)[0])
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:

@@ -231,7 +231,7 @@ class Threads:
         if self.rows.schedule.delay or self.rows.schedule.ends:
             labels = None
         return [
-            prequential_steps(learner, self.rows, state, self.outcome, stop, labels)
+            prequential_steps(learner, state, self.outcome, stop, labels)
             for learner, state in zip(self.learners, self.states, strict=True)
         ]
 

@@ -176,10 +176,6 @@ class Coder:
         """
         return outcome.mix_rows(values, self.weights)
 
-    def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
-        """Return the mixture's predictions unchanged, since there is no pool."""
-        return mixed
-
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
         """Return an empty list, since there is no pool."""
         return []
@@ -308,10 +304,6 @@ class PooledCoder(Coder):
         mixed = super().predict_rows(outcome, values, mixtures)
         pooled = [self._pool.predict(row[self._awake_groups]) for row in mixtures]
         return outcome.mix_rows_with(mixed, np.array(pooled), self.shares)
-
-    def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
-        """Mix the predictions of the readouts' mixture and of the pool."""
-        return outcome.mix_with(mixed, coded.pooled, coded.shares)
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
         """Return the columns of awake readouts in each group that the pool needs.

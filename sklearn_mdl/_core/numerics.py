@@ -139,10 +139,8 @@ def default_torch() -> Iterator[None]:
             if torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))
         _here.is_default = True
-        try:
-            yield
-        finally:
-            _here.is_default = False
+        stack.callback(setattr, _here, "is_default", False)
+        yield
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from sklearn_mdl.readouts._base import (
     Readout as Readout,
     build_learners as build_learners,
     check_readout as check_readout,
+    learners_for as learners_for,
 )
 from sklearn_mdl.readouts._build import (
     grouped as grouped,

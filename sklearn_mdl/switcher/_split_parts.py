@@ -22,8 +22,8 @@ from sklearn_mdl._core.stream.threads import PassSettings, Threads
 from sklearn_mdl._core.validation import kept_warnings
 from sklearn_mdl.readouts import (
     Readout,
-    build_learners,
     grouped,
+    learners_for,
     shared_work,
     state_bytes,
 )
@@ -79,15 +79,8 @@ class Common(NamedTuple):
             check_precision(self.precision, device, 1)  # a process has one thread
         outcome = self.settings.outcome.fresh()
         settings = self.settings._replace(outcome=outcome, device=device, n_jobs=None)
-        learners = build_learners(
-            [self.readouts[column] for column in columns],
-            settings.n_features,
-            outcome.n_numbers,
-            seed=settings.seed,
-            device=device,
-            precision=self.precision,
-            may_grow=outcome.escape is not None,
-        )
+        readouts = [self.readouts[column] for column in columns]
+        learners = learners_for(readouts, settings, precision=self.precision)
         return Threads(learners, samples, self.schedule, settings)
 
     def about_part(self, columns: Sequence[int]) -> Json:

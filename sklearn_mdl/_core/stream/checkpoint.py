@@ -19,7 +19,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
-from sklearn_mdl._core.stream.coder import Block, under
+from sklearn_mdl._core.stream.coder import Block, joined, under
 from sklearn_mdl._core.stream.events import Event
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.steps import NEVER
@@ -60,8 +60,7 @@ def learned_of(threads: Threads) -> dict[str, np.ndarray]:
 
 def coded_of(run: PrequentialRun) -> dict[str, np.ndarray]:
     """Return everything needed to resume the mixture except losses."""
-    parts = {MIXER: run.mixer.state_dict(), CODER: run.coder.state_dict()}
-    arrays = {head + k: v for head, part in parts.items() for k, v in part.items()}
+    arrays = joined({MIXER: run.mixer.state_dict(), CODER: run.coder.state_dict()})
     return {**run.trace.numbers(), "retired_at": run.retired_at, **arrays}
 
 
@@ -114,7 +113,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
         for learner, state in zip(threads.learners, threads.states, strict=True):
             failed_at = np.asarray(arrays["diverged_at"])[list(learner.columns)]
             failed_at = np.where(failed_at < 0, NEVER, failed_at)
-            state.resume(rows, n_rows, torch.from_numpy(failed_at))
+            state.resume(n_rows, torch.from_numpy(failed_at))
         if retired.any():
             threads.retire(np.flatnonzero(retired).tolist())
         outcome.recall(labels.numpy())

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import GroupPass, Members
-from sklearn_mdl.switching import share_within
+from sklearn_mdl.switching import GroupedShare, LearnedGroupedShare
 
 Floats = NDArray[np.float64]
 
@@ -135,7 +135,11 @@ class GroupMixer(NoMixer):
         self._groups = groups
         size = len(groups.columns)
         prior = np.ones(size) if weights is None else weights[groups.columns]
-        self._within = share_within(prior, groups.starts, group_pass.rates)
+        self._within: GroupedShare | LearnedGroupedShare
+        if group_pass.rates is None:
+            self._within = GroupedShare(prior, groups.starts)
+        else:
+            self._within = LearnedGroupedShare(prior, groups.starts, group_pass.rates)
         self._pass = group_pass
         self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
         self._n_rows = 0

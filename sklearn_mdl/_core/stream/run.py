@@ -373,7 +373,8 @@ class PrequentialRun:
         weights = torch.as_tensor(coded.posterior.T[self.awake])
         # Sum in the order of readouts, whichever readouts share a learner.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
-        mixed = self.coder.add_pool(self.outcome, mixed, coded)
+        if coded.pooled.size:
+            mixed = self.outcome.mix_with(mixed, coded.pooled, coded.shares)
         mixed = self.outcome.add_escapes(mixed, self.n_scored)
         self.trace.append(block, coded, self.outcome.summarise(mixed))
         self.reveal()

@@ -125,8 +125,8 @@ class EncodingLearner(Learner):
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
             # For a learner that works row by row, a minibatch is a group of rows.
-            state.reveal_labels(learner, self.features, state.n_scored, (0, 0))
-            state.learn(learner, self.features, self.outcome, state.n_scored)
+            state.reveal_labels(learner, state.n_scored, (0, 0))
+            state.learn(learner, self.outcome, state.n_scored)
 
     def _keep(self, rows: Tensor, y: Tensor) -> None:
         self.features.store.append(self._encoded(rows))
@@ -183,5 +183,5 @@ class EncodingLearner(Learner):
             if not self.features.n_refreshed or n_kept in refreshed:
                 self.features.refresh(n_kept)
         for learner, state in zip(self.inner, self.states, strict=True):
-            state.resume(self.features, n_rows, torch.zeros(1, dtype=torch.bool))
+            state.resume(n_rows, torch.zeros(1, dtype=torch.bool))
             learner.load_state_dict(learned)

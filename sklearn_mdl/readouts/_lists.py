@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
+from sklearn_mdl.readouts._class_means import CentroidReadout, DiscriminantReadout
 from sklearn_mdl.readouts._dummy import DummyReadout, DummyReadoutRegressor
 from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor

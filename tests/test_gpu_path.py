@@ -77,7 +77,7 @@ def calls_of_a_run(monkeypatch, n_rows):
     run.begin(X[64 : 64 + n_rows].astype(np.float32))
     run.threads.open(64 + n_rows)
     with Calls() as calls:
-        for learner, state in zip(run.learners, run.states, strict=True):
+        for learner, state in zip(run.learners, run.threads.states, strict=True):
             steps = prequential_steps(learner, state, run.outcome, 64 + n_rows)
             next(steps)
             for start in range(0, n_rows, 16):

@@ -488,7 +488,7 @@ def test_retired_readouts_leave_the_others_their_bits():
     part = fitted(readouts, X[:77], y[:77])
     (learner,) = part._run.learners
     learner.retire({0, 1, 3, 5, 12})
-    (state,) = part._run.states
+    (state,) = part._run.threads.states
     state.failed_at = state.failed_at[:1]
     x = torch.tensor(X[77:], dtype=torch.float32)[None]
     run = part._run

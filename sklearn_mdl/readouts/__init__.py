@@ -10,11 +10,11 @@ from sklearn_mdl.readouts._build import (
     grouped as grouped,
     hidden_widths as hidden_widths,
 )
-from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
+from sklearn_mdl.readouts._class_means import CentroidReadout, DiscriminantReadout
 from sklearn_mdl.readouts._dummy import DummyReadout, DummyReadoutRegressor
 from sklearn_mdl.readouts._edges import grid_edges as grid_edges
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
-from sklearn_mdl.readouts._finetune.pairs import (
+from sklearn_mdl.readouts._finetune.frozen import (
     FrozenReadout,
     as_readout as as_readout,
     check_images as check_images,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,7 +46,6 @@ from sklearn_mdl.switcher._resolved import (
 from sklearn_mdl.switcher._split import (
     JoinedFile,
     Processes,
-    about_of,
     check_split,
     folder_of,
 )
@@ -191,8 +191,10 @@ class BaseSwitcher(FittedSwitcher):
         check_split(self._run)
         store, _ = store_of(self.store)
         with folder_of(checkpoint, store) as folder, Devices() as devices:
-            about, saving = about_of(checkpoint), list[Event]()
+            saving = list[Event]()
+            about: dict[str, object] = {"pass": secrets.token_hex(16)}
             if checkpoint is not None:
+                about = dict(checkpoint.about)
                 saving = [JoinedFile(folder, about, checkpoint)]
             common = self._common(str(folder), about)
             yield Processes(self._run, common, devices), saving

@@ -55,17 +55,15 @@ from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.readouts import readout_names
 from sklearn_mdl.switcher._split_parts import (
     LABELS,
+    PLAN,
     ROWS,
     Common,
     Evaluated,
+    check_disk,
+    check_workers,
     evaluate,
     parts_of,
     state_of,
-)
-from sklearn_mdl.switcher._split_workers import (
-    PLAN,
-    check_disk,
-    check_workers,
     workers_of,
 )
 
@@ -301,13 +299,6 @@ def check_split(run: PrequentialRun) -> None:
         names = [repr(readout_names(run.origin.readouts)[k]) for k in wrapped]
         cure = f"leave {', '.join(names)} out, or pass n_jobs=None"
         raise unsupported(WRAPPED, 'n_jobs="processes"', cure)
-
-
-def about_of(checkpoint: Checkpoint | None) -> Json:
-    """Return the description that the files of a split pass contain."""
-    if checkpoint is not None:
-        return dict(checkpoint.about)
-    return {"pass": secrets.token_hex(16)}
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
     If the run itself has learned them, return the run. Delayed labels that are not
     known yet stay unknown.
     """
-    pairs = list(zip(run.learners, run.states, strict=True))
+    pairs = list(zip(run.learners, run.threads.states, strict=True))
     if all(state.is_flushed(learner) for learner, state in pairs):
         return run
     if run.flushed is not None:
@@ -77,11 +77,11 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
     # Scaled rows do not change and need no copy.
     views = run.rows.views.values() if run.rows.n_refreshed else ()
     shared = [run.samples, run.outcome, *views]
-    flushed.threads = copy.deepcopy(threads, {id(part): part for part in shared})
+    flushed.threads = own = copy.deepcopy(threads, {id(part): part for part in shared})
     with run.threads.arithmetic():
         if not flushed.rows.n_refreshed:
             flushed.rows.refresh_all(run.n_scored)
-        for learner, state in zip(flushed.learners, flushed.states, strict=True):
+        for learner, state in zip(own.learners, own.states, strict=True):
             state.flush(learner, run.outcome)
     run.flushed = flushed
     return flushed

@@ -25,7 +25,6 @@ from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.schedule import Schedule
-from sklearn_mdl._core.stream.steps import PassState
 from sklearn_mdl._core.stream.threads import PassSettings, Scores, Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace, TraceShape
 from sklearn_mdl._core.unsupported import GROUPS
@@ -201,11 +200,6 @@ class PrequentialRun:
     def learners(self) -> list[Learner]:
         """Learners with at least one awake readout."""
         return self.threads.learners
-
-    @property
-    def states(self) -> list[PassState]:
-        """Positions of the learners on the stream."""
-        return self.threads.states
 
     @property
     def rows(self) -> ScaledRows:

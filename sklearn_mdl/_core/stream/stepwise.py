@@ -70,7 +70,9 @@ def stepwise(
         with threads.arithmetic():
             _finish(run)
             if new is not None:
-                _learn_new_class(run, new)
+                scores = threads.new_class_scores(new)
+                run.close_segment(scores.values, *run.code(scores))
+                threads.learn_new_class(new)
                 _finish(run)
     run.end()
 
@@ -115,13 +117,6 @@ def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int |
                 threads.in_order(values), Block.joined(blocks), Coded.joined(coded)
             )
     return new
-
-
-def _learn_new_class(run: PrequentialRun, label: int) -> None:
-    """Code the incoming row, which has an unknown class, and learn it."""
-    scores = run.threads.new_class_scores(label)
-    run.close_segment(scores.values, *run.code(scores))
-    run.threads.learn_new_class(label)
 
 
 class _Queue:

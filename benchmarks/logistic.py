@@ -2,12 +2,12 @@
 
 This is Voita and Titov's (2020) online code as you would write it today with
 scikit-learn. Features are standardised. Blocks end at ``b, 2b, 4b, ...``, where ``b``
-is ``max(16, C / 2)`` for ``C`` classes. The first block is coded uniformly, and every
-later block with the model fitted on all earlier rows. Probabilities are floored at 1e-4
-and renormalised. The regularisation is the best of four *in hindsight*, which favours
-this baseline.
+is ``int(max(16, n_classes / 2))``, and at the last row. The first block is coded
+uniformly, and every later block with the model fitted on all earlier rows.
+Probabilities are floored at 1e-4 and renormalised. The regularisation is the best of
+four *in hindsight*, which favours this baseline.
 
-A cell takes up to three minutes, so results are saved in ``logistic.json`` next to this
+A cell takes up to nine seconds, so results are saved in ``logistic.json`` next to this
 file. If the data of a cell change, its result is computed again.
 """
 
@@ -44,7 +44,7 @@ def blockwise_codelength(X, y, C):
     """Return the codelength in nats of labels ``y``, which are 0 .. n_classes - 1.
 
     ``C`` is the regularisation parameter of ``LogisticRegression``. If None, it is
-    tuned before every later block, in three folds of the earlier rows.
+    tuned before each block after the first, by cross-validation on the earlier rows.
     """
     n_classes = y.max() + 1
     X = StandardScaler().fit_transform(X)
@@ -57,22 +57,22 @@ def blockwise_codelength(X, y, C):
     return float(total)
 
 
-def cost_of(C, X, y, others, labels, n_classes):
-    """Return the nats of ``labels`` given ``others``, by a regression on ``X, y``."""
-    seen = np.unique(y)
-    proba = np.zeros((len(labels), n_classes))
+def cost_of(C, X_past, y_past, X, y, n_classes):
+    """Fit on the past rows, and return the cost of ``y`` given ``X`` in nats."""
+    seen = np.unique(y_past)
+    proba = np.zeros((len(y), n_classes))
     if len(seen) == 1:
         proba[:, seen] = 1.0
     else:
-        model = LogisticRegression(C=C, max_iter=1000).fit(X, y)
-        proba[:, model.classes_] = model.predict_proba(others)
+        model = LogisticRegression(C=C, max_iter=1000).fit(X_past, y_past)
+        proba[:, model.classes_] = model.predict_proba(X)
     proba = np.maximum(proba, FLOOR)
     proba /= proba.sum(1, keepdims=True)
-    return -np.log(proba[np.arange(len(labels)), labels]).sum()
+    return -np.log(proba[np.arange(len(y)), y]).sum()
 
 
 def tuned_strength(X, y, n_classes):
-    """Return the ``C`` with the lowest cost in three folds."""
+    """Return the ``C`` with the lowest cost in 3-fold cross-validation."""
     folds = list(KFold(3, shuffle=True, random_state=0).split(X))
     costs = [
         sum(cost_of(C, X[a], y[a], X[b], y[b], n_classes) for a, b in folds)
@@ -82,7 +82,7 @@ def tuned_strength(X, y, n_classes):
 
 
 def fingerprint(X, y):
-    """Return a short hash of the data of a cell."""
+    """Return a short hash of a cell's features and labels."""
     digest = hashlib.sha256(np.ascontiguousarray(X))
     digest.update(np.ascontiguousarray(y))
     return digest.hexdigest()[:16]

@@ -19,6 +19,7 @@ from sklearn_mdl.display import (
     RankDisplay,
     RankingHeatmapDisplay,
     RegretSplitDisplay,
+    SegmentsDisplay,
     TwoAxesDisplay,
 )
 from sklearn_mdl.display._base import COLOURS
@@ -148,25 +149,39 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
 @pytest.mark.parametrize(
     ("draw", "attribute"),
     [
-        (CodelengthDisplay.from_estimator, "codelengths_"),
+        (CodelengthDisplay.from_estimator, "readout_losses_"),
         (PosteriorDisplay.from_estimator, "posterior_"),
         (PoolWeightsDisplay.from_estimator, "pool_weights_"),
         (CriticalDifferenceDisplay.from_scorer, "average_ranks_"),
         (CostDisplay.from_scorer, "average_ranks_"),
-        (RankDisplay.from_scorer, "codelengths_"),
+        (RankDisplay.from_scorer, "average_ranks_"),
         (RankingHeatmapDisplay.from_scorer, "average_ranks_"),
         (CodelengthDisplay.from_scorer, "dataset_names_"),
-        (LearningCurveDisplay.from_estimator, "codelengths_"),
+        (LearningCurveDisplay.from_estimator, "readout_losses_"),
         (LearningCurveDisplay.from_scorer, "dataset_names_"),
         (RegretSplitDisplay.from_estimator, "readout_losses_"),
     ],
 )
 def test_what_is_not_fitted_is_refused(draw, attribute):
-    said = f"SimpleNamespace must have '{attribute}', but does not; call fit, or pass "
-    said += "pipeline[-1] or search.best_estimator_"
-    with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
-        draw(SimpleNamespace())
+    both = draw.__self__ in (CodelengthDisplay, LearningCurveDisplay)
+    cure = "pass a fitted RepresentationScorer"
+    cure += ", or call from_estimator for a switcher" * both
+    if draw.__name__ == "from_estimator":
+        cure = "pass a fitted switcher, such as pipeline[-1] or search.best_estimator_"
+        cure += ", or call from_scorer for a RepresentationScorer" * both
+    said = f"SimpleNamespace must have '{attribute}', but does not; {cure}"
+    # A ranking and a switcher both have codelengths, of different shapes.
+    for estimator in (SimpleNamespace(), SimpleNamespace(codelengths_=np.ones((2, 3)))):
+        with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
+            draw(estimator)
     assert plt.get_fignums() == []
+
+
+def test_segments_are_wanted_and_no_switcher():
+    said = "SimpleNamespace must have 'starts', but does not; pass "
+    said += "switcher.score_segments()"
+    with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
+        SegmentsDisplay(SimpleNamespace(codelengths_=np.ones(3)))
 
 
 # Codelengths
@@ -229,6 +244,46 @@ def test_the_references_of_strategies_include_the_best_blocks():
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         draw(losses, {"own": "bayes"}, reference="best block")
     draw(losses, {"own": "bayes"}, reference="best blocks")
+
+
+def test_a_reference_unlike_all_names_is_to_be_passed_as_an_array(curves):
+    said = "reference must be None, an array, a mapping or one of "
+    said += f"{list(curves)}, got 'uniformly'; pass an array"
+    draw = CodelengthDisplay.from_codelengths
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        draw(curves, reference="uniformly")
+    nats = next(iter(curves.values()))
+    draw(curves, reference={"uniformly": nats})
+
+
+def test_codelengths_of_a_retired_readout_are_to_be_filled():
+    losses = np.array([0.5, np.nan])
+    said = "curve 'mlp' must be without NaN, got 1 NaN among 2 numbers; pass "
+    said += "np.where(np.isnan(losses), switcher.switching_codelengths_, losses)"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        CodelengthDisplay.from_codelengths({"mlp": losses})
+    switcher = SimpleNamespace(switching_codelengths_=np.array([0.6, 0.7]))
+    filled = np.where(np.isnan(losses), switcher.switching_codelengths_, losses)
+    CodelengthDisplay.from_codelengths({"mlp": filled})
+
+
+def test_a_posterior_of_any_rows_becomes_one_as_its_message_says():
+    posterior = np.array([[0.5, 0.6], [-0.1, 1.0], [np.nan, 0.5], [0.0, 0.0]])
+    said = "rows of posterior must be probabilities that sum to one, got sums from nan "
+    said += "to nan, minimum nan; with p = np.nan_to_num(posterior).clip(1e-12), pass "
+    said += "p / p.sum(1, keepdims=True)"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        PosteriorDisplay(posterior, ["a", "b"])
+    p = np.nan_to_num(posterior).clip(1e-12)
+    PosteriorDisplay(p / p.sum(1, keepdims=True), ["a", "b"])
+
+
+def test_names_in_a_legend_below_do_not_leave_the_figure():
+    figure, ax = plt.subplots(figsize=(3.5, 3.0), layout="constrained")
+    names = ["all features", "2 components", "8 components"]
+    CodelengthDisplay({name: np.ones(3) for name in names}).plot(ax)
+    figure.canvas.draw()
+    assert ax.get_legend().get_window_extent().x0 >= 0
 
 
 def test_from_estimator_draws_the_best_readout_of_each_architecture(switcher):
@@ -462,9 +517,9 @@ def test_codelength_frame_is_the_drawn_table(curves):
         ({}, None, "curves must be non-empty"),
         ({"a": [1.0, 2.0], "b": [1.0]}, None, r"of equal length, got \[1, 2\]"),
         ({"a": [1.0, 2.0]}, [1.0], r"of equal length, got \[1, 2\]"),
-        ({"a": [[1.0]]}, None, r"curve 'a' must be of shape .* got shape \(1, 1\)"),
-        ({"a": [1.0, np.nan]}, None, "curve 'a' .* without NaN, got .* 1 NaN"),
-        ({"a": []}, None, r"curve 'a' .* got shape \(0,\)"),
+        ({"a": [[1.0]]}, None, r"curve 'a' must be of shape .* got \(1, 1\); pass one"),
+        ({"a": [1.0, np.nan]}, None, "curve 'a' .* without NaN, got 1 NaN among 2"),
+        ({"a": []}, None, r"curve 'a' .* got \(0,\); pass one or more numbers"),
     ],
 )
 def test_bad_curves_are_refused(curves, reference, message):
@@ -571,7 +626,7 @@ def test_posterior_frame_is_the_drawn_table(switcher):
         ([[1.0]], r"posterior must be of shape \(n, 2\).* got \(1, 1\)"),
         (np.empty((0, 2)), r"posterior must be of shape \(n, 2\).* got \(0, 2\)"),
         ([[0.5, 0.6]], "sum to one, got sums from 1.1 to 1.1"),
-        ([[1.5, -0.5]], "minimum of -0.5"),
+        ([[1.5, -0.5]], "minimum -0.5; with p ="),
         ([[np.nan, 1.0]], "sum to one, got sums from nan"),
     ],
 )

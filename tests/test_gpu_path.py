@@ -77,10 +77,8 @@ def calls_of_a_run(monkeypatch, n_rows):
     run.begin(X[64 : 64 + n_rows].astype(np.float32))
     run.threads.open(64 + n_rows)
     with Calls() as calls:
-        for learner, state in zip(run.learners, run.states, strict=True):
-            steps = prequential_steps(
-                learner, run.rows, state, run.outcome, 64 + n_rows
-            )
+        for learner, state in zip(run.learners, run.threads.states, strict=True):
+            steps = prequential_steps(learner, state, run.outcome, 64 + n_rows)
             next(steps)
             for start in range(0, n_rows, 16):
                 try:
@@ -124,12 +122,13 @@ def test_classifiers_mix_no_tensors_of_two_devices(fake_gpu):
         stacks = build_learners(pool(), 5, 3, seed=0, device=fake_gpu)
     x = torch.zeros(3, 8, 5, device=fake_gpu)
     y = torch.zeros(8, dtype=torch.long, device=fake_gpu)
+    outcome = ClassLabels(3)
     for stack in stacks:
         stack.update(x, y, iter([(x, y)]))
-        prediction = ClassLabels(3).predict(stack, x)
-        assert prediction.losses(y).device.type == "cuda"
+        values = outcome.predict(stack, x)
+        assert outcome.losses(values, y).device.type == "cuda"
     with pytest.raises(RuntimeError, match="same device"):  # or nothing is tested
-        prediction.losses(y.cpu())
+        outcome.losses(values, y.cpu())
 
 
 def test_regressors_mix_no_tensors_of_two_devices(fake_gpu):
@@ -147,9 +146,8 @@ def test_regressors_mix_no_tensors_of_two_devices(fake_gpu):
         stack.retarget(TargetScaling(8, 0.0, 1.0))
         stack.update(x, y, iter([(x, y)]))
         stack.retarget(TargetScaling(16, 1.0, 2.0))
-        prediction = outcome.predict(stack, x)
-        values = prediction.values
+        values = outcome.predict(stack, x)
         instead = torch.where(values.isnan(), outcome.fallback(values), values)
         weights = torch.ones_like(values[..., 0])
-        found = [prediction.losses(y), instead, *mixture_moments(values, weights)]
+        found = [outcome.losses(values, y), instead, *mixture_moments(values, weights)]
         assert {tensor.device.type for tensor in found} == {"cuda"}

@@ -27,7 +27,7 @@ from sklearn_mdl import (
     decode_labels,
     encode_labels,
 )
-from sklearn_mdl._core.kernels import reduced
+from sklearn_mdl._core.kernels import calibration as calibrations, reduced
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
@@ -118,7 +118,7 @@ def factor_of(kernel, targets, alphas):
     return ridge
 
 
-def test_golden_numbers_of_the_arithmetic():
+def test_golden_numbers_of_the_arithmetic(monkeypatch):
     kernel = np.exp(-((PLACES - PLACES.T) ** 2) / 2)
     onehot = torch.eye(3, dtype=torch.float64)[CLASSES] - 1 / 3
     ridge = factor_of(kernel, onehot, [0.1])
@@ -133,8 +133,10 @@ def test_golden_numbers_of_the_arithmetic():
     np.testing.assert_allclose(scores[3:], SCORES, atol=1e-10)
     ratios = deviations.numpy() ** 2 / 0.1
     for prior, expected in LOG_PROBA.items():
-        begins = {"first": 99} if prior is None else {"curvature": prior, "first": 0}
-        calibration = ForwardSoftmax(1, 3, **begins)
+        monkeypatch.setattr(calibrations, "FIRST", 99 if prior is None else 0)
+        calibration = ForwardSoftmax(1, 3)
+        if prior is not None:
+            calibration.curvature = np.diag(np.array(prior, float))[np.newaxis]
         found = -calibrated(calibration, scores, CLASSES, ratios)
         np.testing.assert_allclose(found, expected, atol=1e-10)
         assert -found.sum() == pytest.approx(NATS[prior], abs=1e-12)
@@ -486,7 +488,7 @@ def test_retired_readouts_leave_the_others_their_bits():
     part = fitted(readouts, X[:77], y[:77])
     (learner,) = part._run.learners
     learner.retire({0, 1, 3, 5, 12})
-    (state,) = part._run.states
+    (state,) = part._run.threads.states
     state.failed_at = state.failed_at[:1]
     x = torch.tensor(X[77:], dtype=torch.float32)[None]
     run = part._run

@@ -124,7 +124,7 @@ def test_a_late_readout_predicts_what_it_knew_in_time():
         intime = switcher(**options, label_delay=0)
         intime.partial_fit(X[:n_known], y[:n_known], range(C))
         run = intime._run
-        for learner, state in zip(run.learners, run.states, strict=True):
+        for learner, state in zip(run.learners, run.threads.states, strict=True):
             assert state.n_known == n_known
             found = learner.predict(run.rows.scaled(X[t : t + 1])[:, :1])
             np.testing.assert_allclose(

@@ -16,6 +16,7 @@ from sklearn_mdl import (
     decode_labels,
     encode_labels,
 )
+from sklearn_mdl._core.kernels import calibration
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.stream import checkpoint, threads
 from sklearn_mdl._core.stream.learner import BY_BLOCKS, RowsAhead
@@ -137,9 +138,10 @@ def test_real_numbers_of_a_block_are_predicted_by_the_rows_before_it():
     assert others.codelengths_[191] < whole.codelengths_[191]  # the density's mode
 
 
-def test_rows_predicted_at_once_make_one_newton_step():
+def test_rows_predicted_at_once_make_one_newton_step(monkeypatch):
+    monkeypatch.setattr(calibration, "FIRST", 0)
     rng = np.random.default_rng(0)
-    before = ForwardSoftmax(2, 3, first=0)
+    before = ForwardSoftmax(2, 3)
     before.counts += 5
     before.curvature *= 50  # so that no factor reaches its bound
     scores, labels = rng.normal(size=(2, 4, 3)), rng.integers(3, size=4)

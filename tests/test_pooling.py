@@ -289,11 +289,11 @@ def test_steps_without_labels_are_redraws():
         LearnedGroupedShare(prior, starts, RATES),
     ):
         begun.observe(losses[0])
-        expected, moved = begun.weights, copy.copy(begun)
+        expected, moved = begun.weights, copy.deepcopy(begun)
         for _ in range(4):
             moved.observe(np.zeros(3))  # a label that all predict alike
         before = begun.weights
-        assert_allclose(begun.moved(4).weights, moved.weights, rtol=1e-12)
+        assert_allclose(begun.ahead(4), moved.weights, rtol=1e-12)
         assert_array_equal(begun.weights, before)
         assert_array_equal(expected, before)
 

@@ -81,7 +81,7 @@ def path_of(X, n_streams=2):
     store.append(X)
     rows = ScaledRows(store, [None], B, CPU)
     rows.extend(len(X))
-    return rows, PassState(ReplayStreams(n_streams, seed=1), CPU), ClassLabels(C)
+    return PassState(rows, ReplayStreams(n_streams, seed=1)), ClassLabels(C)
 
 
 def run_of(*learners, prior=None, n_features=WIDTH, batch_size=B, **options):
@@ -107,7 +107,7 @@ def run_segments(run, X, y, at=()):
 
 
 def predicted(run, X):
-    return torch.cat([found.values for found in predictions(run, X)], dim=1)
+    return torch.cat(list(predictions(run, X)), dim=1)
 
 
 def assert_same_pages(found, expected):
@@ -139,11 +139,11 @@ class Failing(Diary):
 def test_run_predicts_then_observes_then_learns_full_minibatches():
     X, y = numbered(11)
     diary, labels = Diary(), torch.as_tensor(y)
-    rows, state, outcome = path_of(X)
-    steps = prequential_steps(diary, rows, state, outcome, 11)
+    state, outcome = path_of(X)
+    steps = prequential_steps(diary, state, outcome, 11)
     log_proba = next(steps)
     for batch, (start, stop) in enumerate([(0, 4), (4, 8), (8, 11)]):
-        assert log_proba.values.shape == (2, stop - start, C)
+        assert log_proba.shape == (2, stop - start, C)
         assert (len(diary.predicted), len(diary.learned)) == (batch + 1, batch)
         assert state.n_scored == start
         try:
@@ -174,8 +174,9 @@ def test_run_with_nothing_to_do_yields_nothing():
 def test_scores_are_minus_the_log_probabilities_of_the_labels():
     X, y = numbered(10)
     steps = prequential_steps(Diary(), *path_of(X), 10)
-    ((losses, log_proba),) = score_segment([steps], torch.as_tensor(y))
-    assert log_proba.values.shape == (2, 10, C)
+    (log_proba,) = score_segment([steps], torch.as_tensor(y))
+    assert log_proba.shape == (2, 10, C)
+    losses = ClassLabels(C).losses(log_proba, torch.as_tensor(y)).T.numpy()
     assert losses.shape == (10, 2)
     assert losses.dtype == np.float64
     for t in range(10):

@@ -130,7 +130,7 @@ def test_the_others_go_on_with_the_same_bits_and_retired_ones_are_gone(kind):
     # Nothing is left of them: neither learners nor parts of stacks.
     run = race._run
     assert sorted(run.threads.columns) == np.flatnonzero(at < 0).tolist()
-    assert len(run.states) == len(run.learners) < len(whole._run.learners)
+    assert len(run.threads.states) == len(run.learners) < len(whole._run.learners)
     for learner in run.learners:
         if hasattr(learner, "sources"):
             assert len(learner.calibration.values) == len(learner.columns)

@@ -734,10 +734,10 @@ def test_the_net_of_a_readout_is_skorchs_with_what_was_trained():
 
 def learned_by(learner, run, n_rows):
     """Drive one learner of a run over rows whose labels are there already."""
-    state = run.states[run.learners.index(learner)]
-    steps = prequential_steps(learner, run.rows, state, run.outcome, n_rows)
+    state = run.threads.states[run.learners.index(learner)]
+    steps = prequential_steps(learner, state, run.outcome, n_rows)
     labels = run.rows.labels.clone()
-    return score_segment([steps], labels[state.n_scored : n_rows])[0][0]
+    return score_segment([steps], labels[state.n_scored : n_rows])[0].numpy()
 
 
 @for_each("gone", [{0}, {1, 2}, {0, 2, 3}])
@@ -759,8 +759,8 @@ def test_readouts_that_stay_go_on_with_the_same_bits(kind, gone):
     kept = [k for k in range(4) if k not in gone]
     some.retire(gone)
     assert list(some.columns) == kept
-    other.states[0].failed_at = other.states[0].failed_at[kept]
-    np.testing.assert_array_equal(learned_by(some, other, 160), expected[:, kept])
+    other.threads.states[0].failed_at = other.threads.states[0].failed_at[kept]
+    np.testing.assert_array_equal(learned_by(some, other, 160), expected[kept])
 
 
 SHARED = [(0.01, 1.0), (0.01, 0.1), (0.01, 0.1), (0.03, 0.1)]

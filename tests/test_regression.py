@@ -144,7 +144,7 @@ def test_refreshed_scaling_of_labels_moves_no_prediction():
         predictions(after._run, X[100 : B + 100]),
         strict=True,
     ):
-        np.testing.assert_allclose(found.values, expected.values, atol=1e-5)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_codelength_is_that_of_the_mixture_of_densities():

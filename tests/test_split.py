@@ -32,7 +32,7 @@ from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
 from sklearn_mdl.switcher import (
     _split as split,
-    _split_workers as workers_module,
+    _split_parts as workers_module,
 )
 from sklearn_mdl.switching import Race
 

@@ -103,9 +103,11 @@ def test_memory_is_counted_as_it_is_taken(monkeypatch):
 def test_readouts_that_do_not_fit_are_refused_with_their_sizes(monkeypatch):
     monkeypatch.setattr(plan, "memory_of", lambda device: 300_000)
     words = (
-        r"need 0\.000\d+ GB for weights.*but cpu has 0\.0003 GB; leave out some"
-        r" of the 6 readouts with hidden_layer_sizes=\(40, 40\), .* 7\S+-05 GB for"
-        r" each trained"
+        r"^The readouts need 0\.000\d+ GB for weights, gradients, moments and "
+        r"averages, but cpu has 0\.0003 GB; pass fewer readouts, features or hidden "
+        r"units: "
+        r"hidden_layer_sizes=\(40, 40\) needs 7\S+-05 GB for each trained network, "
+        r"and 0\.000\d+ GB for all readouts of this shape$"
     )
     with pytest.raises(MemoryError, match=words):
         stacks()

@@ -472,7 +472,7 @@ def test_slopes_of_the_calibration_are_those_of_autograd():
     learner.calibration.values.data[:] = torch.tensor([[0.3, -1.2]])
     x, labels = seen._scaled(128, 150)[None], torch.as_tensor(y[128:])
     ((excess, votes),) = learner._excesses(x)
-    found = learner._slopes(0, excess, votes, labels)
+    found = learner._vote(0, excess, votes)[1](labels)
     raw = torch.tensor([0.3, -1.2], dtype=torch.float64, requires_grad=True)
     weights = torch.softmax(-excess / raw[1].exp(), 1)
     shares = (weights[..., None] * votes).sum(1)

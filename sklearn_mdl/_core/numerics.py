@@ -58,7 +58,7 @@ def one_thread() -> Iterator[None]:
 _ONE_AT_A_TIME = threading.Lock()
 
 
-class _SharedSetting:
+class SharedSetting:
     """A setting of the whole process, active while any thread needs it.
 
     The first thread that enters applies the setting, and the last thread that leaves
@@ -114,8 +114,8 @@ def _default_to_float32() -> Callable[[], object]:
 
 
 # OpenBLAS accepts lower limits in any thread but higher ones only in the main thread.
-one_blas_thread = _SharedSetting(_limit_blas, in_main_thread=True)
-_float32 = _SharedSetting(_default_to_float32)
+one_blas_thread = SharedSetting(_limit_blas, in_main_thread=True)
+_float32 = SharedSetting(_default_to_float32)
 _here = threading.local()
 
 
@@ -139,10 +139,8 @@ def default_torch() -> Iterator[None]:
             if torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))
         _here.is_default = True
-        try:
-            yield
-        finally:
-            _here.is_default = False
+        stack.callback(setattr, _here, "is_default", False)
+        yield
 
 
 @contextmanager

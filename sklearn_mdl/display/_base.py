@@ -44,10 +44,15 @@ MARKERS = "osD^"
 LEGEND_ROWS = 24
 LEGEND_WIDTH = 48  # characters; longer names take several rows
 NARROW_LEGEND_WIDTH = 40  # characters, for a legend below the axes
-OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # unnamed lines
+OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # lines without a name
 NARROW = 3.6  # inches; narrower axes have their legend below
 CHARACTER = 0.075  # inches, the mean width of a character
-FIT = "call fit, or pass pipeline[-1] or search.best_estimator_"
+# What messages advise
+SWITCHER = "pass a fitted switcher, such as pipeline[-1] or search.best_estimator_"
+SCORER = "pass a fitted RepresentationScorer"
+CURVE = f"{SWITCHER}, or call from_scorer for a RepresentationScorer"
+CURVES = f"{SCORER}, or call from_estimator for a switcher"
+FILL = "pass np.where(np.isnan(losses), switcher.switching_codelengths_, losses)"
 
 
 class Readout(Protocol):
@@ -65,7 +70,7 @@ class Switcher(Protocol):
     readout_losses_: Floats
     retired_at_: NDArray[np.intp]
     switching_codelengths_: Floats
-    reference_codelengths_: Floats  # of a regressor
+    reference_codelengths_: Floats  # only of a regressor
     readout_names_: list[str]
     readouts_: list[Readout]
     view_names_: list[Hashable]
@@ -170,28 +175,31 @@ def matrix_frame(values: object, columns: object, rows: object = None) -> DataFr
 # Checks
 
 
-def check_fitted(estimator: object, attribute: str, cure: str = FIT) -> None:
+def check_fitted(estimator: object, attribute: str, cure: str = SWITCHER) -> None:
     """Raise AttributeError if the estimator has no ``attribute``."""
     if not hasattr(estimator, attribute):
         name = type(estimator).__name__
         raise AttributeError(f"{name} must have {attribute!r}, but does not; {cure}")
 
 
-def vector(values: ArrayLike, name: str) -> Floats:
-    """Return values as an array (n,), or raise unless n > 0 and no value is NaN."""
+def vector(values: ArrayLike, name: str, cure: str = FILL) -> Floats:
+    """Return values as an array (n,), or raise unless n > 0 and no value is NaN.
+
+    By default, the message for NaN is about losses of readouts that have retired.
+    """
     array = np.asarray(values, dtype=np.float64)
-    n_missing = int(np.isnan(array).sum())
-    if array.ndim != 1 or array.size == 0 or n_missing:
-        raise ValueError(
-            f"{name} must be of shape (n,), n > 0, and without NaN, got shape "
-            f"{array.shape} with {n_missing} NaN; pass a 1-D array of numbers"
-        )
+    if array.ndim != 1 or array.size == 0:
+        cure = "pass one or more numbers in a 1-D array, for example with np.ravel"
+        raise invalid(name, "of shape (n,), n > 0", array.shape, cure)
+    if n_missing := int(np.isnan(array).sum()):
+        given = f"{n_missing} NaN among {array.size}"
+        raise ValueError(f"{name} must be without NaN, got {given} numbers; {cure}")
     return array
 
 
 def vectors(names: Sequence[str], **values: ArrayLike) -> list[Floats]:
     """Return float64 arrays, or raise unless each has one number per name."""
-    arrays = [vector(array, name) for name, array in values.items()]
+    arrays = [vector(x, name, "omit names with NaN") for name, x in values.items()]
     lengths = [len(names), *map(len, arrays)]
     if len(set(lengths)) > 1:
         given = f"names, {', '.join(values)}"
@@ -204,7 +212,7 @@ def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != len(names) or not array.size:
         required = f"of shape (n, {len(names)}), n > 0"
-        raise invalid(name, required, array.shape, "pass a column for each name")
+        raise invalid(name, required, array.shape, "pass rows of a number per name")
     return array
 
 
@@ -227,19 +235,19 @@ def architectures(estimator: Switcher) -> dict[str, list[int]]:
 
 def best_first(ranking: Ranking) -> list[int]:
     """Return the indices of a ranking's encoders, the best average rank first."""
-    check_fitted(ranking, "average_ranks_")
+    check_fitted(ranking, "average_ranks_", SCORER)
     order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     return order
 
 
 def encoder_styles(ranking: Ranking) -> dict[str, int]:
-    """Return a line style number for each encoder, by average rank."""
+    """Return a style number for each encoder: zero for the best average rank."""
     return {ranking.encoder_names_[i]: k for k, i in enumerate(best_first(ranking))}
 
 
 def dataset_of(ranking: Ranking, dataset: str | None) -> str:
     """Return ``dataset``, or the name of the only dataset if ``dataset`` is None."""
-    check_fitted(ranking, "dataset_names_")
+    check_fitted(ranking, "dataset_names_", CURVES)
     names = list(ranking.dataset_names_)
     if dataset is None and len(names) == 1:
         dataset = names[0]
@@ -272,23 +280,32 @@ def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
 
 
 def line_style(index: int) -> Style:
-    """Return the colour and dashes of the line with this number, counted from zero."""
+    """Return the colour and dashes of the line with this number, counted from zero.
+
+    Styles repeat after 32 lines.
+    """
     cycle, colour = divmod(index, len(COLOURS))
     dashes = LINE_STYLES[cycle % len(LINE_STYLES)]
     return {"color": COLOURS[colour], "linestyle": dashes}
 
 
 def point_style(index: int) -> Style:
-    """Return the colour and marker of the point with this number, counted from zero."""
+    """Return the colour and marker of the point with this number, counted from zero.
+
+    Styles repeat after 32 points.
+    """
     cycle, colour = divmod(index, len(COLOURS))
     marker = MARKERS[cycle % len(MARKERS)]
     return {"color": COLOURS[colour], "marker": marker, "linestyle": "none"}
 
 
-def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
-    """Return indices of at most ``max_named`` lines, by place and then last value."""
+def named_lines(group: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
+    """Return the indices of at most ``max_named`` lines.
+
+    The lowest ``group`` comes first and, within a group, the lowest ``last`` value.
+    """
     check_positive("max_named", max_named, 12)
-    order: list[int] = np.lexsort(np.stack([last, place])).tolist()
+    order: list[int] = np.lexsort(np.stack([last, group])).tolist()
     return order[:max_named]
 
 
@@ -320,12 +337,15 @@ def inches_of(ax: Axes) -> tuple[float, float]:
 
 
 def size_for(n_rows: int, inches: float) -> float:
-    """Return the font size (at least 4.5) at which rows of text fit into a height."""
+    """Return the font size at which rows of text fit into a height, at least 4.5."""
     return max(4.5, 0.8 * 72 * inches / n_rows)
 
 
 def name_ticks(axis: Axis, names: Sequence[str], inches: float | None = None) -> None:
-    """Label positions 0, 1, ... on an axis, with letters shrunk to fit ``inches``."""
+    """Label positions 0, 1, ... on an axis.
+
+    If ``inches`` are given, letters shrink to fit, but not below a size of 4.5.
+    """
     axis.set_ticks(range(len(names)), labels=names)
     for label in axis.get_ticklabels():
         label.set_parse_math(False)  # names from users may contain "$"
@@ -345,6 +365,7 @@ def put_legend(
     """Put a legend below or to the right of the axes.
 
     If ``below`` is None, the legend is below narrow axes and to the right of wide axes.
+    A legend below is about as wide as the figure, or wider if a name needs more space.
     """
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
@@ -352,7 +373,7 @@ def put_legend(
     wrapped = [_wrapped(label, letters) for label in labels]
     rows = [row for label in wrapped for row in label]
     if below:
-        n_columns = max(1, int(1.3 * width / (0.45 + 0.06 * longest(rows))))
+        n_columns = max(1, int(1.3 * width / (0.45 + 0.065 * longest(rows))))
         place: Style = {"loc": "upper right", "bbox_transform": _below(ax)}
         place |= {"bbox_to_anchor": (1.0, 0.0)}
         place |= {"handlelength": 1.6, "columnspacing": 1.0}

@@ -45,7 +45,7 @@ class CodelengthDisplay(base.Display):
         entries. Curves may share an entry.
     retired_at : mapping of str to int, optional
         Number of examples after which a readout retired, keyed by the curve's name. The
-        curve ends there with a cross.
+        curve is drawn up to there, and ends with a cross.
 
     Attributes
     ----------
@@ -107,15 +107,14 @@ class CodelengthDisplay(base.Display):
             ``{"label frequencies": frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
             Draw the best readout of each architecture, all readouts, or none. The
-            legend lists each architecture once for ``"all"``. Otherwise, it omits
-            settings that all listed readouts of an architecture share. ``lines_`` and
+            legend names each architecture once, without settings. ``lines_`` and
             ``frame`` use full names.
         name : str, optional
             Name of the switcher's curve (by default the name of its class).
         **plot_options : optional
             Passed to `plot`.
         """
-        base.check_fitted(estimator, "codelengths_")
+        base.check_fitted(estimator, "readout_losses_", base.CURVE)
         losses = np.asarray(estimator.readout_losses_, dtype=np.float64)
         costs = estimator.switching_codelengths_[:, np.newaxis]
         losses = np.where(np.isnan(losses), costs, losses)  # NaN after retirement
@@ -230,7 +229,8 @@ class CodelengthDisplay(base.Display):
             regret is then what switching costs a strategy compared with this sequence,
             and may be negative. You can also pass the name of a strategy, an array with
             any other code (optionally as ``{name: codelengths}``), or None to draw
-            codelengths.
+            codelengths. The uniform code is ``np.full(len(losses), np.log(n_classes))``
+            for ``n_classes`` classes.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -252,7 +252,7 @@ class CodelengthDisplay(base.Display):
         max_named: int = 12,
         styles: Mapping[str, int] | None = None,
     ) -> Self:
-        """Draw the curves. In the legend, the highest last value comes first.
+        """Draw the curves. In the legend, the highest final value comes first.
 
         Parameters
         ----------
@@ -267,12 +267,15 @@ class CodelengthDisplay(base.Display):
             Longer curves are thinned to at most this many points, including the last
             one.
         max_named : int, default=12
-            Largest number of legend entries with a name and a colour. Thick curves come
-            first, then curves that are the lowest at some point, then curves with the
-            lowest last values. The other curves are grey, and the legend counts them.
+            Largest number of legend entries with a name and a colour. If there are more
+            entries, thick curves are named before thin ones. Of the thin curves (or of
+            all curves, if none is thin), those that are the lowest at some drawn point
+            are named first, then those with the lowest last values. The other curves
+            are grey, and the legend counts their entries.
         styles : mapping of str to int, optional
             Line style number of each legend entry, to give a name the same colour in
-            several figures. By default the numbers start at zero on new axes.
+            several figures. By default the numbers start at zero on new axes, and after
+            the lines that have a legend entry on others.
 
         Returns
         -------
@@ -331,8 +334,8 @@ class CodelengthDisplay(base.Display):
         compared = np.where(rivals[:, None], lowest, np.inf)
         first = np.isclose(compared, compared.min(axis=0))
         is_best = (first & (first.sum(axis=0) == 1)).any(axis=1)  # ties do not count
-        place = np.where(rivals, np.where(is_best, 1, 2), 0)
-        chosen = base.named_lines(place, lowest[:, -1], max_named)
+        group = np.where(rivals, np.where(is_best, 1, 2), 0)
+        chosen = base.named_lines(group, lowest[:, -1], max_named)
         return [labels[i] for i in sorted(chosen)]
 
     def _values(self) -> dict[str, base.Floats]:
@@ -354,7 +357,11 @@ class CodelengthDisplay(base.Display):
             self.ax_.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
 
     def frame(self) -> base.DataFrame:
-        """Return the complete curves as a DataFrame: one row per example."""
+        """Return the complete curves as a DataFrame: one row per example.
+
+        After a readout of a switcher retires, its column continues with the costs of
+        the switcher's mixture.
+        """
         table = base.plot_extra("pandas").DataFrame(self._values())
         return table.set_axis(np.arange(1, len(table) + 1)).rename_axis("examples")
 
@@ -393,7 +400,7 @@ def _reference_code(
 ) -> base.Style:
     """Return the reference as arguments of `CodelengthDisplay`.
 
-    ``others`` are further valid names, for messages.
+    Messages also list ``others``, which are valid names that ``codes`` may lack.
     """
     if isinstance(reference, Mapping):
         if len(reference) != 1:
@@ -406,8 +413,8 @@ def _reference_code(
     if reference not in codes:
         names = list(dict.fromkeys([*others, *codes]))
         required = f"None, an array, a mapping or one of {names}"
-        near = get_close_matches(reference, names, 1, 0.0)
-        raise invalid("reference", required, reference, f"pass {[*near, None][0]!r}")
+        near = [repr(n) for n in get_close_matches(reference, names, 1)] or ["an array"]
+        raise invalid("reference", required, reference, f"pass {near[0]}")
     return {"reference": codes[reference], "reference_name": reference}
 
 

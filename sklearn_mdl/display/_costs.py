@@ -12,7 +12,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 
 MOST_TICKS = 8
-MOST_DECADES = 3  # a wider axis only labels powers of ten, not 2 and 5 times these
+MOST_DECADES = 3  # on a wider axis, only powers of ten have labels
 COSTS = {"seconds": "seconds per cell", "features": "number of features"}
 
 
@@ -20,7 +20,8 @@ class CostDisplay(base.Display):
     """Nats per example against seconds or number of features, for several encoders.
 
     Good encoders are at the lower left. A line joins the Pareto-optimal encoders, whose
-    code is shorter than that of any other encoder at the same or a lower cost.
+    code is shorter than that of any other encoder at the same or a lower cost. Of
+    encoders with equal codes and equal costs, the line only joins the first.
 
     Parameters
     ----------

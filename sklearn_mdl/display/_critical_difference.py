@@ -79,7 +79,7 @@ class CriticalDifferenceDisplay(base.Display):
         **plot_options : optional
             Passed to `plot`.
         """
-        base.check_fitted(scorer, "average_ranks_")
+        base.check_fitted(scorer, "average_ranks_", base.SCORER)
         ranks, cd = scorer.average_ranks_, scorer.critical_difference_
         display = cls(ranks, scorer.encoder_names_, cd, alpha=scorer.alpha)
         return display.plot(**plot_options)

@@ -25,7 +25,7 @@ class RankingHeatmapDisplay(base.Display):
     """Heat map with one value for each encoder and dataset.
 
     ``"savings"`` shows the nats per example saved relative to a code without features.
-    A negative value means that the features cost more than they save.
+    A negative value means that the code with features is the longer one.
 
     ``"preferred-readout"`` shows the readout with the largest mean posterior, as in the
     paper's table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
@@ -79,8 +79,8 @@ class RankingHeatmapDisplay(base.Display):
         self.kind, self.reference = kind, reference
         shape = len(self.encoders), len(self.datasets)
         if self.values.shape != shape or not self.values.size:
-            required = f"of shape {shape}, encoders by datasets"
-            cure = "if rows are datasets, pass np.transpose(values)"
+            required = f"of shape {shape}, encoders by datasets, and not empty"
+            cure = "pass a row for each encoder and a column for each dataset"
             raise invalid("values", required, self.values.shape, cure)
         if kind == "savings":
             if not np.isfinite(self.values).all():
@@ -147,7 +147,8 @@ class RankingHeatmapDisplay(base.Display):
             If True, colours of savings run from the lowest to the highest value on each
             dataset. Low outliers share the lowest colour. A low outlier is further
             below the median than three times the distance between the median and the
-            highest value. If False, equal savings have the same colour on all datasets.
+            highest value, unless this distance is zero. If False, equal savings have
+            the same colour on all datasets.
 
         Returns
         -------
@@ -240,7 +241,7 @@ def name_fields(
     rows: Sequence[str],
     inches: tuple[float, float],
 ) -> None:
-    """Label columns above and rows on the left, and shrink letters to fit."""
+    """Label columns above and rows on the left, with letters as in ``name_ticks``."""
     ax.xaxis.tick_top()
     base.name_ticks(ax.xaxis, columns, inches[0])
     base.name_ticks(ax.yaxis, rows, inches[1])

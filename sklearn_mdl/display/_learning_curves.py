@@ -21,8 +21,9 @@ class LearningCurveDisplay(base.Display):
 
     With a target loss `epsilon`, each curve has two summaries (Whitney et al., 2020).
     The sample complexity, drawn as a dot, is the number of labels needed until the mean
-    loss of intervals stays at or below `epsilon`. The surplus description length adds
-    up the nats by which the mean loss exceeds `epsilon`.
+    losses of intervals stay at or below `epsilon`. The surplus description length adds
+    up the nats by which labels cost more than `epsilon`, on average over an interval.
+    In the legend, ``>`` marks lower bounds, because the curve ends too early.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class LearningCurveDisplay(base.Display):
         for name, curve in self.curves.items():
             least = float(np.min(curve, initial=0.0))
             if least < -1e-9:  # rounding may give values slightly below zero
-                cure = "for real-valued labels, use CodelengthDisplay(curves)"
+                cure = "for real-valued labels, use CodelengthDisplay instead"
                 raise invalid(f"curve {name!r}", "0 nats or more", least, cure)
         self.epsilon, self.n_intervals = epsilon, n_intervals
         self._means: dict[str, metrics.LossDataCurve] = {
@@ -95,7 +96,7 @@ class LearningCurveDisplay(base.Display):
         **plot_options : optional
             Passed to `plot`.
         """
-        base.check_fitted(estimator, "codelengths_")
+        base.check_fitted(estimator, "readout_losses_", base.CURVE)
         curves = {name or type(estimator).__name__: estimator.codelengths_}
         return cls(curves, epsilon=epsilon).plot(**plot_options)
 
@@ -155,7 +156,7 @@ class LearningCurveDisplay(base.Display):
             Where to draw. By default a new figure.
         log_x : bool, default=True
             If True, the x-axis is logarithmic. Such an axis has no zero, so the first
-            prediction, before any label, is left out.
+            prediction, before any label, is left out if there are others.
         log_y : bool, default=False
             If True, the y-axis is logarithmic.
 
@@ -218,7 +219,10 @@ class LearningCurveDisplay(base.Display):
 def _steps(
     curve: metrics.LossDataCurve, first: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the corners of the steps, which begin at `first` labels or later."""
+    """Return the corners of the steps. Steps before `first` labels are left out.
+
+    A single step is kept in any case.
+    """
     kept = curve.starts >= first if len(curve.starts) > 1 else curve.starts >= 0
     x = np.append(curve.starts[kept], curve.stops[-1])
     losses = curve.losses[kept]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_mdl._core.validation import invalid
@@ -16,7 +15,8 @@ class PoolWeightsDisplay(base.Display):
     """Weight of each kind of readout in a pool before each label.
 
     A kind with weight zero has no effect, and a kind with weight one contributes its
-    prediction unchanged. Negative weights cancel redundancy between kinds.
+    prediction unchanged. A negative weight subtracts what a kind predicts, for example
+    if other kinds predict it twice.
 
     Parameters
     ----------
@@ -82,9 +82,10 @@ class PoolWeightsDisplay(base.Display):
             Where to draw. By default a new figure.
         log_x : bool, default=True
             If True, the x-axis is logarithmic. Such an axis has no zero, so the first
-            row is left out.
+            row is left out if there are others.
         max_points : int, default=400
-            Largest number of rows to draw, evenly spaced on the axis.
+            Largest number of rows to draw. Other rows are left out, so that the drawn
+            ones are about evenly spaced on the axis.
         max_named : int, default=12
             Largest number of kinds that the legend names, which are the kinds with the
             largest final weights. All other kinds are grey.
@@ -97,8 +98,7 @@ class PoolWeightsDisplay(base.Display):
         n_samples = len(self.weights)
         rows = base.thinned(n_samples, max_points, log_x)
         rows = rows[rows > 0] if log_x and n_samples > 1 else rows
-        last = -self.weights[-1]
-        named = base.named_lines(np.zeros(len(last)), last, max_named)
+        named = base.named_lines(0 * self.weights[-1], -self.weights[-1], max_named)
         names = [self.names[i] for i in named]
         ax = self._use_axes_beside_legend(ax, names)
         self.lines_: dict[str, base.Line2D] = {}

@@ -66,12 +66,12 @@ class PosteriorDisplay(base.Display):
         if not np.allclose(total, 1.0, rtol=0.0, atol=1e-5) or least < 0:
             raise ValueError(
                 "rows of posterior must be probabilities that sum to one, got sums "
-                f"from {total.min():g} to {total.max():g} and a minimum of {least:g}; "
-                "with p = np.maximum(posterior, 0), pass p / p.sum(1, keepdims=True)"
+                f"from {total.min():g} to {total.max():g}, minimum {least:g}; with p = "
+                "np.nan_to_num(posterior).clip(1e-12), pass p / p.sum(1, keepdims=True)"
             )
         self.steps = np.arange(n_samples) if steps is None else np.asarray(steps)
         if self.steps.shape != (n_samples,) or (np.diff(self.steps) <= 0).any():
-            required = f"{n_samples} increasing numbers"
+            required = f"{n_samples} increasing numbers or None"
             raise invalid("steps", required, self.steps.tolist(), "pass trace.steps")
 
     @classmethod
@@ -142,12 +142,12 @@ class PosteriorDisplay(base.Display):
         ax : matplotlib Axes, optional
             Where to draw. By default a new figure.
         log_x : bool, default=True
-            If True, the x-axis is logarithmic. Such an axis has no zero, so the first
-            row, the prior, is left out.
+            If True, the x-axis is logarithmic. Such an axis has no zero, so a first row
+            before any example, the prior, is left out if there are others.
         max_points : int, default=400
             Longer posteriors are averaged over at most this many intervals, which are
-            evenly spaced on the axis. Each interval is drawn at the mean position of
-            its examples. The first and the last row are intervals of their own.
+            about evenly spaced on the axis. Each interval is drawn at the mean position
+            of its examples. The first and the last row are intervals of their own.
 
         Returns
         -------
@@ -203,8 +203,8 @@ class PosteriorDisplay(base.Display):
 def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     """Return the first row of each interval. There are at most `max_points` intervals.
 
-    Intervals are evenly spaced on the axis. The first and the last row are intervals
-    of their own.
+    Intervals are about evenly spaced on the axis. The first and the last row are
+    intervals of their own.
     """
     if max_points < 3:
         raise invalid("max_points", "at least 3", max_points, "pass max_points=1000")

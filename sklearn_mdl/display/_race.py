@@ -43,8 +43,9 @@ class RaceDisplay(base.Display):
     The figure shows either evidence or bounds. The evidence against an encoder is its
     largest e-value for being behind a rival, on a log scale. A horizontal line marks
     the e-value at which an encoder is eliminated. Bounds are confidence bands for the
-    mean difference from the leader. The bands stay valid however often you look. An
-    encoder's curve ends where the encoder is eliminated.
+    mean difference from the leader. The bands stay valid however often you look, but
+    those of an asymptotic race are approximate. An encoder's curve ends where the
+    encoder is eliminated.
 
     Parameters
     ----------

@@ -31,7 +31,8 @@ class RankDisplay(base.Display):
 
     ``"by-size"`` shows average ranks against the number of labels. Predictions do not
     depend on later labels, so the first ``n`` labels cost as much as a dataset of ``n``
-    labels. A single prequential run therefore ranks encoders at every size.
+    labels with the same classes and settings. A single prequential run therefore ranks
+    encoders at every size.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ class RankDisplay(base.Display):
         for name in ("sizes", "n_datasets"):
             values = getattr(self, name)
             if values is not None and values.shape != shape:
-                cure = f"pass {shape[0]} numbers, one per row of ranks"
+                cure = f"pass one for each row of ranks ({shape[0]} in all)"
                 raise invalid(name, f"of shape {shape}", values.shape, cure)
 
     def _check_intervals(self, intervals: RankIntervals) -> None:
@@ -144,7 +145,7 @@ class RankDisplay(base.Display):
         base.check_choice(kind, "kind", KINDS[:2])
         table = np.asarray(codelengths, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            cure = "with x = np.atleast_2d(codelengths), pass x[np.isfinite(x).all(1)]"
+            cure = "omit rows or columns with NaN or inf, and pass np.atleast_2d(rest)"
             raise invalid("codelengths", "finite, 2-D", table.tolist(), cure)
         return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
 
@@ -159,7 +160,8 @@ class RankDisplay(base.Display):
     ) -> Self:
         """Draw a ranking's ranks, computed from codelengths averaged over orders.
 
-        For ``"by-size"``, codelengths that agree to nine digits count as ties.
+        For ``"by-size"``, codelengths on a dataset count as ties if, as shares of the
+        longest, they agree to nine decimals.
 
         Parameters
         ----------
@@ -168,12 +170,12 @@ class RankDisplay(base.Display):
         kind : {"boxes", "intervals", "by-size"}, default="boxes"
         sizes : array-like of int, optional
             Numbers of labels for ``"by-size"``. Each size leaves out datasets with
-            fewer labels. By default, at most forty sizes from ten to the length of the
-            shortest dataset, so every size includes all datasets.
+            fewer labels. By default, at most forty sizes from ten (or fewer) to the
+            length of the shortest dataset, so every size includes all datasets.
         **plot_options : optional
             Passed to `plot`.
         """
-        base.check_fitted(scorer, "codelengths_")
+        base.check_fitted(scorer, "average_ranks_", base.SCORER)
         names = scorer.encoder_names_
         if kind == "by-size":
             checked, ranks, counts = _ranks_by_size(scorer, sizes)
@@ -396,7 +398,7 @@ def _ranks_by_size(
     checked = _checked_sizes(sizes)
     if checked[-1] > longest:
         required = f"at most {longest} (the longest dataset)"
-        raise invalid("sizes", required, checked.tolist(), "omit larger sizes")
+        raise invalid("sizes", required, checked.tolist(), "omit larger sizes or all")
     nats = np.full((len(checked), len(lengths), len(names)), np.nan)
     for d, (dataset, length) in enumerate(lengths.items()):
         kept = checked <= length

@@ -67,11 +67,11 @@ class RegretSplitDisplay(base.Display):
         sequence_name: str = "best sequence",
     ) -> None:
         self.names = list(codelengths)
-        self.codelengths = base.vector(list(codelengths.values()), "codelengths")
+        own = list(codelengths.values())
+        (self.codelengths,) = base.vectors(self.names, codelengths=own)
         self.learning = float(learning)
-        nats = [self.learning, *self.codelengths.tolist()]
-        if not np.isfinite(nats).all():
-            raise invalid("learning and codelengths", "finite", nats, "drop inf or NaN")
+        if not np.isfinite(nats := [self.learning, *self.codelengths.tolist()]).all():
+            raise invalid("learning and codelengths", "finite", nats, "clip losses")
         if upper_bounds is None:
             upper_bounds = dict.fromkeys(self.names, np.nan)
         if set(upper_bounds) != set(self.names):
@@ -116,9 +116,8 @@ class RegretSplitDisplay(base.Display):
             for name, prior in _or_default(strategies).items()
         }
         codelengths = {name: float(curve.sum()) for name, curve in curves.items()}
-        learning = float(block_losses.sum())
         name = f"best {n_blocks} blocks" if n_blocks > 1 else "best readout"
-        display = cls(codelengths, learning, upper_bounds, sequence_name=name)
+        display = cls(codelengths, block_losses.sum(), upper_bounds, sequence_name=name)
         return display.plot(**plot_options)
 
     @classmethod

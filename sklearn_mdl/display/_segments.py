@@ -30,8 +30,9 @@ class SegmentsDisplay(base.Display):
     """Nats per example in each segment of a stream.
 
     If the line of the whole stream is above that of restarted readouts, earlier
-    learning hurts. If both lines are high, the segment is hard. If both are at the
-    level of the labels alone, the features are not informative.
+    learning hurts in this segment. If both lines are higher than elsewhere, the segment
+    is hard. If both are at the level of the labels alone, the readouts find nothing in
+    the features.
 
     Parameters
     ----------
@@ -57,6 +58,7 @@ class SegmentsDisplay(base.Display):
     """
 
     def __init__(self, segments: Segments) -> None:
+        base.check_fitted(segments, "starts", "pass switcher.score_segments()")
         self.segments = segments
 
     @classmethod

@@ -53,9 +53,8 @@ class TransferDisplay(base.Display):
         self.names = [str(name) for name in names]
         self.transfer = np.array(transfer, dtype=float)
         shape = (len(self.names),) * 2
-        if intervals is None:
-            intervals = np.full((*shape, 2), np.nan)
-        self.intervals = np.asarray(intervals, dtype=float)
+        given = np.full((*shape, 2), np.nan) if intervals is None else intervals
+        self.intervals = np.asarray(given, dtype=float)
         shapes = self.transfer.shape, self.intervals.shape
         if shapes != (shape, (*shape, 2)) or len(names) < 2:
             required = f"of shapes {shape} and {(*shape, 2)}, two tasks or more"

@@ -18,7 +18,7 @@ class TwoAxesDisplay(base.Display):
     Good embeddings, at the lower right, have a short code for labels and a long code
     for batches. Lines mark reference codes, which use frequencies instead of
     embeddings. The dotted line marks the code that predicts batches by their
-    frequencies within each label. Embeddings that only reveal the label would lie on
+    frequencies within each label. Embeddings that only reveal the label would lie near
     this line.
 
     Parameters

@@ -60,8 +60,7 @@ class ViewPosteriorDisplay(base.Display):
             cure = "fit the switcher on more labels, or pass view_posterior_[-1]"
             raise invalid("posterior", "without NaN (too few labels)", posterior, cure)
         (shares,) = base.vectors([str(name) for name in names], posterior=posterior)
-        total = float(shares.sum())
-        if shares.min() < 0 or not np.isclose(total, 1.0, rtol=0.0, atol=1e-5):
+        if shares.min() < 0 or not np.isclose(shares.sum(), 1.0, rtol=0.0, atol=1e-5):
             required, cure = "probabilities that sum to one", "pass view_posterior_[-1]"
             raise invalid("posterior", required, shares.tolist(), cure)
         self.layers = list(dict.fromkeys(layer for layer, _, _ in parts))

@@ -148,6 +148,12 @@ def encoders_by_name(
     TypeError
         If an encoder is not a transformer.
     """
+    others = [type(name).__name__ for name in given if not isinstance(name, str)]
+    if others and not isinstance(given, Mapping):
+        raise TypeError(
+            f"encoders must be names, or a mapping from names, got a list of {others}; "
+            "write for example {'clip': encoder, 'raw': None}"
+        )
     encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
     if len(encoders) < 2 or len(encoders) < len(given):
         required = "at least two encoders with different names"

@@ -4,9 +4,10 @@ Two processes test all pairs of encoders. The exact process needs bounded losses
 makes no assumption about the labels (Choe and Ramdas, 2021, Comparing Sequential
 Forecasters, arXiv 2110.00115). Its bound is from Howard, Ramdas, McAuliffe and Sekhon,
 2021, Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of
-Statistics 49. The asymptotic process accepts any losses and needs about half as many
-labels (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2021, Time-uniform central
-limit theory, arXiv 2103.06476). :class:`LossRace` removes encoders with either process.
+Statistics 49. The asymptotic process accepts any losses and typically needs half as
+many labels, but its error probabilities are approximate (Waudby-Smith, Arbour, Sinha,
+Kennedy and Ramdas, 2021, Time-uniform central limit theory, arXiv 2103.06476).
+:class:`LossRace` removes encoders with either process.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ class LossRace:
     n_classes : int or None
         None for real-valued labels, for which only the asymptotic process works.
     alpha : float
-        Largest error probability of the race.
+        Largest error probability of the race, which is approximate for "asymptotic".
     within : float or None
         The race may stop once the leader is shown to be at most this many nats per
         label worse than any remaining encoder. If None, it only stops when one
@@ -453,8 +454,8 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     Parameters
     ----------
     e_values : array-like of shape (n_datasets, ...)
-        One exact e-value for each dataset, each from a separate race. Do not pass
-        values of the asymptotic process, which are not e-values.
+        One exact e-value for each dataset, each from a separate race over other rows.
+        Do not pass values of the asymptotic process, which are not e-values.
     claim : {"on at least one", "on every one"}
         The claim that an encoder is better on at least one dataset or on every dataset.
         "on at least one" multiplies the e-values, so a single dataset can decide. This
@@ -491,6 +492,6 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     if values.ndim == 0 or not len(values) or not (values >= 0).all():
         raise ValueError(
             "e_values must hold one number of at least 0 for each dataset, got "
-            f"{values.tolist()!r}; if these are logs, pass np.exp(e_values)"
+            f"{values.tolist()!r}; pass [4.0, 10.0], or np.exp(logs) for logs"
         )
     return np.asarray(values.prod(0) if claim == claims[0] else values.min(0))

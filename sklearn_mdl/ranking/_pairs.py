@@ -170,10 +170,10 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; pass [scores], or with several orders scores.mean(-1)."
+            f"{table.shape}; pass rows of scores, with several orders scores.mean(-1)."
         )
     if not np.isfinite(table).all():
-        cure = f"pass {name}[np.isfinite({name}).all(axis=1)]"
+        cure = "omit that dataset (row) or that encoder (column)"
         raise _entry_error(name, "finite", table, ~np.isfinite(table), cure)
     return table
 
@@ -182,7 +182,7 @@ def checked_codelengths(codelengths: ArrayLike) -> Floats:
     """Return a table of positive codelengths."""
     table = checked_scores(codelengths, "codelengths")
     if not (table > 0).all():
-        cure = "pass unrounded codelengths in nats, since their ratios are compared"
+        cure = "do not round them; if some are negative, use friedman_test"
         raise _entry_error("codelengths", "positive", table, table <= 0, cure)
     return table
 
@@ -223,7 +223,7 @@ def check_fraction(name: str, value: float, advice: str) -> None:
 
 
 def log_margin(rope: float) -> float:
-    """Return the largest log ratio of codelengths that are practically equivalent."""
+    """Return ``log(1 + rope)``, the log ratio at which practical equivalence ends."""
     if not isinstance(rope, Real) or not 0 <= float(rope) < np.inf:
         required = "a finite number of at least 0"
         raise invalid("rope", required, rope, "pass rope=0.01 for one per cent")

@@ -36,7 +36,8 @@ def nemenyi_critical_difference(
     n_datasets : int
         Number ``N`` of datasets, at least 1.
     alpha : float, default=0.1
-        Probability of a false alarm over all pairs, between 0 and 1 exclusive.
+        Approximate probability of a false alarm over all pairs, between 0 and 1
+        exclusive.
 
     Returns
     -------

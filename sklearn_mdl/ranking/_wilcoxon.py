@@ -38,7 +38,8 @@ class PairwiseWilcoxon(NamedResult):
         Two-sided p-values, not corrected for the other pairs.
     adjusted_p_values : ndarray of shape (n_pairs,)
         P-values after Holm's correction. If you claim a difference for all pairs with
-        values below ``alpha``, the probability of any false claim is at most ``alpha``.
+        values below ``alpha``, the probability of any false claim is at most ``alpha``,
+        unless the pairs were chosen by their scores, as with `top_k`.
     """
 
     pairs: Pairs
@@ -99,9 +100,9 @@ def pairwise_wilcoxon(
     encoders (Demsar, 2006) would give the same p-value. For more datasets, a normal
     distribution approximates the distribution of the rank sum.
 
-    The smallest possible p-value is ``2^(1 - n)``. With 4 datasets it is 0.125, so no
-    pair can differ significantly at level 0.1. With 15 pairs and Holm's correction,
-    this level needs at least 9 datasets.
+    The smallest possible exact p-value is ``2^(1 - n)``. With 4 datasets it is 0.125,
+    so no pair can differ significantly at level 0.1. With 15 pairs and Holm's
+    correction, this level needs at least 9 datasets.
 
     References
     ----------
@@ -168,7 +169,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     """
     given = _pairs.as_floats("p_values", p_values)
     if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
-        required, cure = "probabilities of shape (n_tests,)", "pass one for each test"
+        required, cure = "probabilities of shape (n_tests,)", "pass [0.01, 0.2]"
         raise _pairs.invalid("p_values", required, given.tolist(), cure)
     order = np.argsort(given)
     steps = np.arange(len(given), 0, -1) * given[order]

@@ -4,16 +4,17 @@ from sklearn_mdl.readouts._base import (
     Readout as Readout,
     build_learners as build_learners,
     check_readout as check_readout,
+    learners_for as learners_for,
 )
 from sklearn_mdl.readouts._build import (
     grouped as grouped,
     hidden_widths as hidden_widths,
 )
-from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
+from sklearn_mdl.readouts._class_means import CentroidReadout, DiscriminantReadout
 from sklearn_mdl.readouts._dummy import DummyReadout, DummyReadoutRegressor
 from sklearn_mdl.readouts._edges import grid_edges as grid_edges
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
-from sklearn_mdl.readouts._finetune.pairs import (
+from sklearn_mdl.readouts._finetune.frozen import (
     FrozenReadout,
     as_readout as as_readout,
     check_images as check_images,

@@ -135,17 +135,10 @@ class Readout(OnlineEstimator):
 
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
         device = resolve_device(self.device)
-        learners = build_learners(
-            [self],
-            n_features,
-            outcome.n_numbers,
-            seed=seed,
-            device=device,
-            may_grow=outcome.escape is not None,
-        )
         settings = PassSettings(
             outcome, n_features, self.batch_size, seed, device, self.first_batch_size
         )
+        learners = learners_for([self], settings)
         return PrequentialRun(learners, Mixing(BayesMixture()), settings)
 
 
@@ -184,6 +177,16 @@ def build_learners(
     """
     by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
     return learners_in(Context(n_features, n_classes, **settings), by_place)
+
+
+def learners_for(
+    readouts: Sequence[Readout], settings: PassSettings, **options: Any
+) -> list[Learner]:
+    """Make the learners of a pass, with further ``options`` as in :class:`Context`."""
+    outcome = settings.outcome
+    options |= {"seed": settings.seed, "device": settings.device}
+    options["may_grow"] = outcome.escape is not None
+    return build_learners(readouts, settings.n_features, outcome.n_numbers, **options)
 
 
 def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:

@@ -1,4 +1,4 @@
-"""Settings shared by a run's learners, and the distribution of networks over stacks.
+"""Settings shared by a run's learners, and the assignment of networks to stacks.
 
 Networks of the same shape share as few stacks as the cache and the jobs allow.
 """
@@ -21,9 +21,9 @@ from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 # CPU. A third of the cache leaves room for averages and activations. Stacks larger than
 # 50 MB were no faster (``python -m benchmarks stacks cache``).
 CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
-# Smallest average state of the parts, in bytes, if a stack is split to balance jobs.
-# Computations on smaller parts would be so short that threads would compete for the
-# interpreter.
+# If a stack is split to balance jobs, its parts hold at least this many bytes of state
+# on average. Computations on smaller parts would be so short that threads would compete
+# for the interpreter.
 WORTH_A_JOB = 10_000_000
 FLOAT = 4
 
@@ -40,8 +40,8 @@ class StackSize(NamedTuple):
     n_parameters : int
         Weights and biases.
     n_updates : int
-        Number of optimiser steps: one on the new rows, and one for each of the initial
-        replay streams.
+        Optimiser steps for each minibatch of new rows: one on these rows, and one for
+        each replay stream before the number of streams falls.
     """
 
     n_parameters: int
@@ -54,7 +54,7 @@ class StackSize(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Number of parameters times the number of optimiser steps."""
+        """Number of parameters times the number of optimiser steps per minibatch."""
         return self.n_parameters * self.n_updates
 
 
@@ -64,12 +64,12 @@ def plan_stacks(
     device: torch.device,
     n_jobs: int,
 ) -> list[tuple[Shape, list[Member]]]:
-    """Distribute the members of each shape over stacks, most expensive stack first.
+    """Assign the members of each shape to stacks, most expensive stack first.
 
     Raises
     ------
     MemoryError
-        If the networks together do not fit into the device's memory.
+        If the networks together do not fit into the device's memory, if it is known.
     """
     check_memory(groups, sizes, device)
     counts = {shape: len(_trainings(members)) for shape, members in groups.items()}
@@ -93,7 +93,10 @@ def _trainings(members: Sequence[Member]) -> list[object]:
 
 
 def _cut(members: Sequence[Member], n_parts: int) -> list[list[Member]]:
-    """Divide members into parts that train nearly equal numbers of networks."""
+    """Divide members into parts that train nearly equal numbers of networks.
+
+    Members that share a network stay together.
+    """
     trainings = _trainings(members)
     place = {t: i * n_parts // len(trainings) for i, t in enumerate(trainings)}
     parts: list[list[Member]] = [[] for _ in range(n_parts)]
@@ -112,7 +115,8 @@ def check_memory(
     Raises
     ------
     MemoryError
-        If weights, gradients, moments and averages exceed the device's memory.
+        If weights, gradients, moments and averages exceed the device's memory, if it is
+        known.
     """
     available = memory_of(device)
     needed = {shape: _bytes_of(groups[shape], size) for shape, size in sizes.items()}
@@ -122,10 +126,10 @@ def check_memory(
     shape = max(needed, key=lambda s: needed[s])
     raise MemoryError(
         f"The readouts need {total / 1e9:.3g} GB for weights, gradients, moments and "
-        f"averages, but {device} has {available / 1e9:.3g} GB; leave out some of the "
-        f"{len(groups[shape])} readouts with hidden_layer_sizes="
-        f"{shape.hidden_layer_sizes}, which need {needed[shape] / 1e9:.3g} GB together "
-        f"and {sizes[shape].bytes / 1e9:.3g} GB for each trained network"
+        f"averages, but {device} has {available / 1e9:.3g} GB; pass fewer readouts, "
+        f"features or hidden units: hidden_layer_sizes={shape.hidden_layer_sizes} "
+        f"needs {sizes[shape].bytes / 1e9:.3g} GB for each trained network, and "
+        f"{needed[shape] / 1e9:.3g} GB for all readouts of this shape"
     )
 
 

@@ -7,13 +7,15 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import torch
 from numpy.random import default_rng
 from sklearn.base import BaseEstimator, clone
 from skorch import NeuralNet
+
+from sklearn_mdl._core.numerics import SharedSetting
 
 _GENERATORS_OF_TORCH = threading.RLock()
 
@@ -97,37 +99,30 @@ class Notes:
 class _Collector:
     """Collector of the warnings that several threads raise in ``with`` blocks.
 
-    Warning filters belong to the whole process. If every thread saved and restored
-    them, the filters could end up in a wrong state. Instead, the first thread to enter
-    enables all warnings, and the last thread to leave restores the filters. In between,
-    each warning is assigned to the thread that raised it.
+    Warning filters belong to the whole process, so threads share one setting that
+    enables all warnings. Each warning is assigned to the thread that raised it.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_inside = 0
+        self._enabled = SharedSetting(self._enable)
         self._own = threading.local()
+
+    def _enable(self) -> Callable[[], object]:
+        stack = ExitStack()
+        stack.enter_context(warnings.catch_warnings(action="always"))
+        self._shown: Callable[..., None] = warnings.showwarning
+        warnings.showwarning = self._show
+        return stack.close
 
     @contextmanager
     def __call__(self, notes: Notes, n_rows: int) -> Iterator[None]:
         outer = getattr(self._own, "into", None)
-        with self._lock:
-            if not self._n_inside:
-                self._before = warnings.catch_warnings()
-                self._before.__enter__()
-                self._shown: Callable[..., None] = warnings.showwarning
-                warnings.simplefilter("always")
-                warnings.showwarning = self._show
-            self._n_inside += 1
-        self._own.into = (notes, n_rows)
-        try:
-            yield
-        finally:
-            self._own.into = outer
-            with self._lock:
-                self._n_inside -= 1
-                if not self._n_inside:
-                    self._before.__exit__(None, None, None)
+        with self._enabled():
+            self._own.into = (notes, n_rows)
+            try:
+                yield
+            finally:
+                self._own.into = outer
 
     def _show(
         self, message: object, category: type[Warning], *place: object, **rest: object

@@ -165,7 +165,7 @@ class KernelGroup:
 
     @property
     def is_refreshed(self) -> bool:
-        """True if the kernel changes after 8, 16, 32, ... rows."""
+        """True if the kernel changes after 8, 16, 32, ... rows, up to the landmarks."""
         return self.view.has_statistics or self.kernel.is_relative
 
     def values(self, pairs: Pairs) -> Tensor:

@@ -2,10 +2,11 @@
 
 Blocks of rows begin at rows 0, 8, 16, 32 and then every 32 rows, or every 128 rows once
 a posterior has replaced the factor. A block is computed as a whole, with zeros in place
-of unknown rows. So results are bitwise the same, however you split a stream into calls.
-Within a block, targets are added row by row or, in long streams, together for all rows
-that were predicted together. At fixed positions, a learner with a window restarts from
-the second half of its window, and counts blocks from the first row of that half.
+of rows that have not arrived. So results are bitwise the same, however you split a
+stream into calls. Within a block, targets are added row by row or, in long streams,
+together for all rows that were predicted together. At fixed positions, a learner with a
+window restarts from the second half of its window, and counts blocks from the first row
+of that half.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class KernelLearner(RowLearner):
     n_landmarks, n_condensed, n_settled : int
         The first ``n_landmarks`` rows become landmarks. After ``n_condensed`` rows, a
         posterior replaces the factor. After ``n_settled`` rows, occasional fits replace
-        the posterior.
+        the posterior. All are `NEVER` if the memory forgets rows or has no `max_exact`.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class KernelLearner(RowLearner):
         n_factors = len(self.columns)
         needed = 4 * n_rows**2 * n_factors  # one triangle each, 8 bytes per number
         if needed > available:
-            # A factor grows to 1.5 * max_exact rows, and max_exact is at least 32.
+            # A factor grows to about 1.5 * max_exact rows; max_exact is at least 32.
             most = min(max(int((available / n_factors) ** 0.5 / 3), 32), 2048)
             raise MemoryError(
                 f"Exact kernels of {n_rows} rows need {needed / 1e9:.3g} GB (readouts: "

@@ -129,8 +129,8 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     ) -> None:
         """Write the losses (N, S, K) of successive rows, and update the calibration.
 
-        The scores are ``means`` (K, n, S C). The variances, divided by the noise, are
-        ``ratios`` (K, n).
+        ``means`` (K, n, S * C) holds the scores, and ``ratios`` (K, n) the variances
+        divided by the noise.
         """
         scores = given.scores(means).transpose(2, 0, 1, 3)  # (S, K, n, C)
         stop = start + scores.shape[2]
@@ -153,7 +153,7 @@ class Units(NamedTuple):
         standardised.
     standardize : bool
         Whether to standardise by the mean and standard deviation of earlier labels,
-        which are refreshed at rows 8, 16, 32 and so on.
+        which are refreshed at rows 8, 16, 32 and so on, up to the last landmark.
     """
 
     location: float
@@ -189,7 +189,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.has_tails = np.array([has_tails[column] for column in self.columns])
         self.squares = np.zeros(len(self.columns))
         self.reach = math.inf  # largest absolute value of targets
-        # If this were None, the run would not use predictions.
+        # Never None, or the run would replace predictions by a fixed density.
         self.target = TargetScaling(0, self.location, self.scale)
 
     def retarget(self, target: TargetScaling) -> None:
@@ -318,7 +318,10 @@ class KernelRegressorLearner(LabellingsLearner):
         return True
 
     def _recompute(self) -> None:
-        """Recompute factors, starting with the units of the labels forgotten last."""
+        """Recompute factors.
+
+        Start from the units of the rows that were forgotten most recently.
+        """
         if self.units.standardize and self.n_forgotten:
             first = self.memory.first_known(self.n_forgotten - 1)
             self._take_units(self.rows.labels[first : self.n_forgotten])

@@ -36,8 +36,8 @@ ROUNDING = 1e-14  # relative length below which centred rows are rounding errors
 def condensed_at(n_landmarks: int) -> int:
     """Return the row at which a posterior replaces the factors.
 
-    There are then about 1.5 times as many rows as landmarks. With fewer rows, a
-    posterior would cost more than the factors.
+    There are then 1.5 times as many rows as landmarks, rounded up to a block. With
+    fewer rows, a posterior would cost more than the factors.
     """
     return n_landmarks + -(-n_landmarks // (2 * BLOCK)) * BLOCK
 

@@ -135,10 +135,11 @@ def by_memory(members: Members[KernelSettings]) -> dict[Memory, list[Member]]:
 class KernelReadout(KernelSettings, BaseReadout):
     r"""Calibrated kernel ridge regression on one-hot labels, refitted at every row.
 
-    A single Cholesky factor yields all refits. Let ``K`` be the kernel matrix of the
-    rows in order, ``Y`` the one-hot labels minus ``1 / C``, and :math:`R R^T = K +
-    \alpha I`. The scores of row ``t`` given the rows before it are :math:`Y_t - R_{tt}
-    (R^{-1} Y)_t`. The scores are turned into probabilities by
+    Until kernels are approximated (see `max_exact`), a single Cholesky factor yields
+    all refits. Let ``K`` be the kernel matrix of the rows in order, ``Y`` the one-hot
+    labels minus ``1 / C``, and :math:`R R^T = K + \alpha I`. The scores of row ``t``
+    given the rows before it are :math:`Y_t - R_{tt} (R^{-1} Y)_t`. The scores are
+    turned into probabilities by
 
     .. math::
 
@@ -172,8 +173,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
         ``m`` is the median squared distance between earlier rows (at most 512 of them),
-        recomputed at rows 8, 16, 32 and so on. If most pairs consist of equal rows,
-        only the other pairs count. Before row 8, ``m`` is 1.
+        recomputed at rows 8, 16, 32 and so on, up to `max_exact`. If most pairs consist
+        of equal rows, only the other pairs count. Before row 8, ``m`` is 1.
     gamma : float, default=None
         Factor of squared distances in "rbf", and of inner products in "polynomial". If
         None, `width` is used in "rbf", and 1 in "polynomial".
@@ -181,25 +182,26 @@ class KernelReadout(KernelSettings, BaseReadout):
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, recomputed at rows 8, 16, 32 and so on from all earlier rows.
-        "standard" standardises rows with regularised standard deviations, clips them at
-        6 deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows
-        and divides them by their length. "whiten" centres rows, multiplies them by the
-        inverse root of their shrunk covariance and divides them by their length.
-        "within-class" does the same with the within-class covariance, given the labels
-        known at that time. All of these append a constant 0.3 and divide the kernel by
-        its mean diagonal. Until the scaling is first computed from rows that differ,
-        rows are only divided by their length before the constant is appended. "unit"
-        divides rows by their length. If None, rows and kernel are unchanged.
+        Feature scaling, recomputed at rows 8, 16, 32 and so on, up to `max_exact`, from
+        all earlier rows. "standard" standardises rows with regularised standard
+        deviations, clips them at 6 deviations and divides them by :math:`\sqrt d`.
+        "centered-unit" centres rows and divides them by their length. "whiten" centres
+        rows, multiplies them by the inverse root of their shrunk covariance and divides
+        them by their length. "within-class" does the same with the within-class
+        covariance, given the labels known at that time. All of these append a constant
+        0.3 and divide the kernel by its mean diagonal. Until the scaling is first
+        computed from rows that differ, rows are only divided by their length before the
+        constant is appended. "unit" divides rows by their length. If None, rows and
+        kernel are unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
-        covariance are no longer refreshed. After ``1.5 * max_exact`` rows, memory stops
-        growing. After ``8 * max_exact`` rows, but not before row 2,048, the readout is
-        refitted only when the number of rows has grown by a sixteenth, or by 8,192.
-        When the number of rows has grown another 16-fold, the readout learns only every
-        second block of 128 rows, later only every fourth, and so on. If None, kernels
-        stay exact.
+        covariance are no longer refreshed. After about ``1.5 * max_exact`` rows, the
+        state of the readout stops growing. After ``8 * max_exact`` rows, but not before
+        row 2,048, the readout is refitted only when the number of rows has grown by a
+        sixteenth, or by 8,192. When the number of rows has grown another 16-fold, the
+        readout learns only every second block of 128 rows, later only every fourth, and
+        so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
@@ -372,8 +374,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
         ``m`` is the median squared distance between earlier rows (at most 512 of them),
-        recomputed at rows 8, 16, 32 and so on. If most pairs consist of equal rows,
-        only the other pairs count. Before row 8, ``m`` is 1.
+        recomputed at rows 8, 16, 32 and so on, up to `max_exact`. If most pairs consist
+        of equal rows, only the other pairs count. Before row 8, ``m`` is 1.
     gamma : float, default=None
         Factor of squared distances in "rbf", and of inner products in "polynomial". If
         None, `width` is used in "rbf", and 1 in "polynomial".
@@ -381,24 +383,24 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, recomputed at rows 8, 16, 32 and so on from all earlier rows.
-        "standard" standardises rows with regularised standard deviations, clips them at
-        6 deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows
-        and divides them by their length. "whiten" centres rows, multiplies them by the
-        inverse root of their shrunk covariance and divides them by their length. All of
-        these append a constant 0.3 and divide the kernel by its mean diagonal. Until
-        the scaling is first computed from rows that differ, rows are only divided by
-        their length before the constant is appended. "unit" divides rows by their
-        length. If None, rows and kernel are unchanged.
+        Feature scaling, recomputed at rows 8, 16, 32 and so on, up to `max_exact`, from
+        all earlier rows. "standard" standardises rows with regularised standard
+        deviations, clips them at 6 deviations and divides them by :math:`\sqrt d`.
+        "centered-unit" centres rows and divides them by their length. "whiten" centres
+        rows, multiplies them by the inverse root of their shrunk covariance and divides
+        them by their length. All of these append a constant 0.3 and divide the kernel
+        by its mean diagonal. Until the scaling is first computed from rows that differ,
+        rows are only divided by their length before the constant is appended. "unit"
+        divides rows by their length. If None, rows and kernel are unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
-        covariance are no longer refreshed. After ``1.5 * max_exact`` rows, memory stops
-        growing. After ``8 * max_exact`` rows, but not before row 2,048, the readout is
-        refitted only when the number of rows has grown by a sixteenth, or by 8,192.
-        When the number of rows has grown another 16-fold, the readout learns only every
-        second block of 128 rows, later only every fourth, and so on. If None, kernels
-        stay exact.
+        covariance are no longer refreshed. After about ``1.5 * max_exact`` rows, the
+        state of the readout stops growing. After ``8 * max_exact`` rows, but not before
+        row 2,048, the readout is refitted only when the number of rows has grown by a
+        sixteenth, or by 8,192. When the number of rows has grown another 16-fold, the
+        readout learns only every second block of 128 rows, later only every fourth, and
+        so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout does not learn by minibatches.
     device : str, default="auto"
@@ -411,9 +413,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     standardize_targets : bool, default=True
         Whether to standardise targets by the mean and standard deviation of earlier
         labels, with outliers winsorised. Both are refreshed at rows 8, 16, 32 and so
-        on. Before row 8, the readout ignores the features and predicts from the labels,
-        as ``DummyReadoutRegressor`` does. If False, ``prior_location`` and
-        ``prior_scale`` are used throughout.
+        on, up to `max_exact`. Before row 8, the readout ignores the features and
+        predicts from the labels, as ``DummyReadoutRegressor`` does. If False,
+        ``prior_location`` and ``prior_scale`` are used throughout.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale in the units of the labels. Choose them without looking at
         the labels to be coded. A switcher overrides them.
@@ -439,6 +441,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         for each pair of rows. The callable's own exception is raised if no call
         succeeds. If only some calls fail, or if the matrix has no Cholesky factor, you
         only get a warning, and the readout ignores features from then on.
+    MemoryError
+        If `max_exact`, `window` and `restart` are all None, and the factor does not fit
+        into memory.
 
     References
     ----------

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
+from sklearn_mdl.readouts._class_means import CentroidReadout, DiscriminantReadout
 from sklearn_mdl.readouts._dummy import DummyReadout, DummyReadoutRegressor
 from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
@@ -18,6 +18,13 @@ from sklearn_mdl.readouts._nets import MLPReadout, MLPReadoutRegressor
 from sklearn_mdl.readouts._stack import N_OUTPUTS
 from sklearn_mdl.readouts._wrappers import RefitReadout
 
+# Wide networks with strong weight decay, in all lists with networks that replay.
+REGULARISED: dict[str, object] = {
+    "hidden_layer_sizes": (512,),
+    "lr": [3e-4, 1e-3],
+    "label_smoothing": 0.1,
+    "weight_decay": 1.0,
+}
 # Networks of the lists "nets" and "drift", chosen by measurement. Strong weight decay
 # with small steps suits noisy tasks; no weight decay with large steps suits digits.
 # MLPs need more label smoothing than linear readouts. Regressors with a constant scale
@@ -28,12 +35,7 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
         {"lr": [3e-3, 1e-2], "label_smoothing": 0.03},
         {"lr": [1e-3, 3e-3], "label_smoothing": 0.03, "weight_decay": 3.0},
         {"hidden_layer_sizes": (512,), "lr": 3e-3, "label_smoothing": 0.1},
-        {
-            "hidden_layer_sizes": (512,),
-            "lr": [3e-4, 1e-3],
-            "label_smoothing": 0.1,
-            "weight_decay": 1.0,
-        },
+        REGULARISED,
         {"hidden_layer_sizes": (256, 256), "lr": [1e-3, 3e-3], "label_smoothing": 0.1},
         {"hidden_layer_sizes": (128, 128, 128), "lr": 1e-3, "label_smoothing": 0.1},
     ],
@@ -100,12 +102,7 @@ KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
 FEW_NETS: dict[type, list[dict[str, object]]] = {
     MLPReadout: [
         {"lr": 3e-3, "label_smoothing": 0.03, "weight_decay": 3.0},
-        {
-            "hidden_layer_sizes": (512,),
-            "lr": [3e-4, 1e-3],
-            "label_smoothing": 0.1,
-            "weight_decay": 1.0,
-        },
+        REGULARISED,
     ],
     MLPReadoutRegressor: [
         {"hidden_layer_sizes": (128, 128), "lr": 3e-3, "scaling": BOTH},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, NamedTuple, Self
 
@@ -215,10 +215,8 @@ class NeighborsLearner(Learner):
             return torch.full(
                 shape, -math.log(shape[2]), dtype=torch.float64, device=x.device
             )
-        excesses = self._excesses(x)
-        return torch.stack(
-            [self._vote(i, *excess).log_proba for i, excess in enumerate(excesses)]
-        )
+        votes = [self._vote(i, *excess) for i, excess in enumerate(self._excesses(x))]
+        return torch.stack([log_proba for log_proba, _ in votes])
 
     @property
     def _knows_any(self) -> bool:
@@ -236,7 +234,14 @@ class NeighborsLearner(Learner):
             unit = near.mean(1, keepdim=True).clamp_min(TINY)
             yield (near - near[:, :1]) / unit, votes[:, : member.n_neighbors]
 
-    def _vote(self, index: int, excess: Tensor, votes: Tensor) -> _VoteTerms:
+    def _vote(
+        self, index: int, excess: Tensor, votes: Tensor
+    ) -> tuple[Tensor, Callable[[Tensor], list[float]]]:
+        """Return log-probabilities (n, C), and a function for `calibrate`.
+
+        The function differentiates the loss of labels (n,) with respect to the raw
+        logit scale and the log bandwidth.
+        """
         raw, log_bandwidth = self.calibration.member(index)
         logit_scale, slope = logit_scale_of(raw)
         scaled = excess / math.exp(log_bandwidth)
@@ -245,9 +250,18 @@ class NeighborsLearner(Learner):
         smoothed = shares + self.members[index].smoothing
         logits = smoothed.log()
         log_proba = torch.log_softmax(logit_scale * logits, 1)
-        return _VoteTerms(
-            logit_scale, slope, scaled, weights, smoothed, logits, log_proba
-        )
+
+        def slopes(y: Tensor) -> list[float]:
+            onehot = (y[:, None] == self.classes).double()
+            error = log_proba.exp() - onehot  # derivative by scaled logits, (n, C)
+            by_scale = (error * logits).sum(1).mean()
+            mean = (weights * scaled).sum(1, keepdim=True)
+            change = weights * (scaled - mean)  # derivative of weights, (n, k)
+            moved = torch.bmm(change[:, None], votes)[:, 0]  # of shares, (n, C)
+            by_width = (error * moved / smoothed).sum(1).mean()
+            return [float(by_scale) * slope, logit_scale * float(by_width)]
+
+        return log_proba, slopes
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Let the rows of a new minibatch vote from now on."""
@@ -259,26 +273,12 @@ class NeighborsLearner(Learner):
         if not (calibrated and self._knows_any):
             return
         slopes = [
-            self._slopes(i, *excess, y) if self.members[i].calibration else [0.0, 0.0]
+            self._vote(i, *excess)[1](y) if self.members[i].calibration else [0.0, 0.0]
             for i, excess in enumerate(self._excesses(x))
         ]
         self.calibration.learn(torch.tensor(slopes, dtype=torch.float64))
         low, high = map(math.log, BANDWIDTHS)
         self.calibration.values.data[:, 1].clamp_(low, high)
-
-    def _slopes(
-        self, index: int, excess: Tensor, votes: Tensor, y: Tensor
-    ) -> list[float]:
-        """Differentiate the loss with respect to raw logit scale and log bandwidth."""
-        terms = self._vote(index, excess, votes)
-        onehot = (y[:, None] == self.classes).double()
-        error = terms.log_proba.exp() - onehot  # derivative by scaled logits, (n, C)
-        by_scale = (error * terms.logits).sum(1).mean()
-        mean = (terms.weights * terms.scaled).sum(1, keepdim=True)
-        change = terms.weights * (terms.scaled - mean)  # derivative of weights, (n, k)
-        moved = torch.bmm(change[:, None], votes)[:, 0]  # derivative of shares, (n, C)
-        by_width = (error * moved / terms.smoothed).sum(1).mean()
-        return [float(by_scale) * terms.slope, terms.logit_scale * float(by_width)]
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Compute distances in the new scaling from now on."""
@@ -307,18 +307,6 @@ class NeighborsLearner(Learner):
         state = learned[self.columns[0]]
         self.n_learned = int(state["n_learned"])
         self.calibration.load_state_dict(state)
-
-
-class _VoteTerms(NamedTuple):
-    """A prediction, with the intermediate values that derivatives need."""
-
-    logit_scale: float
-    slope: float
-    scaled: Tensor
-    weights: Tensor
-    smoothed: Tensor
-    logits: Tensor
-    log_proba: Tensor
 
 
 @dataclass(eq=False, repr=False)

@@ -43,12 +43,8 @@ class RowBlock(ABC):
         self.raw, self.size = raw, size
         self.n_observed = 0
 
-    def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Return None, since a copied learner opens its own block."""
-        return
-
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Replace the block by None in pickles."""
+        """Replace the block by None in copies and pickles, which open their own."""
         return type(None), ()
 
     @abstractmethod

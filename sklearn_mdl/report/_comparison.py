@@ -368,7 +368,7 @@ class Comparison:
             return []
         gains = [self._gain(both, self._paired, best) for both in pairs]
         most = max(gains, key=lambda gain: gain.saved)
-        if most.saved <= most.half:
+        if not most.saved > most.half:  # also if it cannot be tested
             return [f"Adding another encoder to {best} saves no significant amount."]
         nats = rounded(most.saved, most.half)
         where = f" in total on {n} datasets" if n > 1 else ""

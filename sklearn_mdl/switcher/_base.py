@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from sklearn_mdl.readouts import (
     DefaultGrid,
     Readout,
     ViewSettings,
-    build_learners,
+    learners_for,
     warn_of_failures,
 )
 from sklearn_mdl.switcher._fitted import FittedSwitcher
@@ -45,7 +46,6 @@ from sklearn_mdl.switcher._resolved import (
 from sklearn_mdl.switcher._split import (
     JoinedFile,
     Processes,
-    about_of,
     check_split,
     folder_of,
 )
@@ -116,16 +116,6 @@ class BaseSwitcher(FittedSwitcher):
         settings = resolved(self, readouts, self._is_by_name)
         if settings.mixing.groups is not None and settings.keeps_mixtures:
             outcome.check_stored()
-        learners = build_learners(
-            readouts,
-            n_features,
-            outcome.n_numbers,
-            seed=seed,
-            device=settings.device,
-            n_jobs=settings.n_threads,
-            precision=self.precision,
-            may_grow=outcome.escape is not None,
-        )
         pass_settings = PassSettings(
             outcome,
             n_features,
@@ -135,8 +125,9 @@ class BaseSwitcher(FittedSwitcher):
             settings.first_batch_size,
             None if isinstance(self.n_jobs, str) else self.n_jobs,
         )
+        options = {"n_jobs": settings.n_threads, "precision": self.precision}
         run = PrequentialRun(
-            learners,
+            learners_for(readouts, pass_settings, **options),
             settings.mixing,
             pass_settings,
             folder=self._stream_folder(settings, outcome),
@@ -200,8 +191,10 @@ class BaseSwitcher(FittedSwitcher):
         check_split(self._run)
         store, _ = store_of(self.store)
         with folder_of(checkpoint, store) as folder, Devices() as devices:
-            about, saving = about_of(checkpoint), list[Event]()
+            saving = list[Event]()
+            about: dict[str, object] = {"pass": secrets.token_hex(16)}
             if checkpoint is not None:
+                about = dict(checkpoint.about)
                 saving = [JoinedFile(folder, about, checkpoint)]
             common = self._common(str(folder), about)
             yield Processes(self._run, common, devices), saving

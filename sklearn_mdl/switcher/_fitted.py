@@ -96,12 +96,12 @@ class FittedSwitcher(OnlineEstimator, Parameters):
     @property
     def pool_weights_(self) -> np.ndarray:
         """Weights of the kinds before each label, (n_samples_seen_, n_kinds)."""
-        return self._run.trace.pool_weights
+        return self._run.trace.numbers()["pool_weights"]
 
     @property
     def pool_posterior_(self) -> np.ndarray:
         """Probabilities of the switching mixture and the pool, (n_samples_seen_, 2)."""
-        return self._run.trace.shares
+        return self._run.trace.numbers()["shares"]
 
     @property
     def readout_losses_(self) -> np.ndarray:
@@ -464,12 +464,10 @@ class FittedSwitcher(OnlineEstimator, Parameters):
                 "pass shuffled=True if you have shuffled the rows"
             )
         run = self._run
-        for feature, is_used, cure in (
-            (GROUPS, run.schedule.ends, "call fit(X, y) without groups"),
-            (DELAY, run.schedule.delay, "pass label_delay=0"),
-        ):
-            if is_used:
-                raise unsupported(PERMUTATIONS, feature, cure)
+        if run.schedule.ends:
+            raise unsupported(PERMUTATIONS, GROUPS, "call fit(X, y) without groups")
+        if run.schedule.delay:
+            raise unsupported(PERMUTATIONS, DELAY, "pass label_delay=0")
         if run.outcome.escape is not None:
             raise unsupported(ESCAPE, PERMUTATIONS, 'pass new_classes="refuse"')
         return run, kernels_of(self.readouts_), self._seed

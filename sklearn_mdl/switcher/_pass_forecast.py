@@ -82,10 +82,9 @@ class PassForecast(NamedTuple):
 
 @dataclass
 class _Window:
-    """CPU seconds of each part and of mixing in one window, and its number of rows."""
+    """CPU seconds of each part and, last, of mixing in one window, and its rows."""
 
-    parts: np.ndarray
-    mixing: float = 0.0
+    seconds: np.ndarray
     n_rows: int = 0
 
 
@@ -105,7 +104,7 @@ class TimedParts:
 
     def __init__(self, parts: list[tuple[list[int], Threads]]) -> None:
         self.parts = parts
-        self.windows = [_Window(np.zeros(len(parts)))]
+        self.windows = [_Window(np.zeros(len(parts) + 1))]
         self._n_readouts = sum(len(columns) for columns, _ in parts)
 
     def arithmetic(self) -> AbstractContextManager[None]:
@@ -135,20 +134,20 @@ class TimedParts:
         for i, (columns, threads) in enumerate(self.parts):
             before = time.process_time()
             scores = next(begun[i])
-            window.parts[i] += time.process_time() - before
+            window.seconds[i] += time.process_time() - before
             losses[:, columns] = scores.losses
             awake = sorted(threads.columns)
             values |= {columns[k]: v for k, v in zip(awake, scores.values, strict=True)}
         before = time.process_time()
         yield Scores(losses, [values[k] for k in sorted(values)], scores.labels)
-        window.mixing += time.process_time() - before
+        window.seconds[-1] += time.process_time() - before
         for i, rest in enumerate(begun):
             before = time.process_time()
             next(rest, None)
-            window.parts[i] += time.process_time() - before
+            window.seconds[i] += time.process_time() - before
         window.n_rows += stop - start
         if stop in ENDS:
-            self.windows.append(_Window(np.zeros(len(self.parts))))
+            self.windows.append(_Window(np.zeros_like(window.seconds)))
 
     def retire(self, columns: Sequence[int]) -> None:
         """Retire readouts in the parts to which they belong."""
@@ -170,9 +169,9 @@ class TimedParts:
         windows = [window for window in self.windows if window.n_rows]
         n_timed = sum(window.n_rows for window in windows)
         ratio = (n_rows - n_timed) / windows[-1].n_rows
-        parts = sum(window.parts for window in windows) + ratio * windows[-1].parts
-        mixing = sum(window.mixing for window in windows) + ratio * windows[-1].mixing
-        return parts, mixing
+        timed = sum(window.seconds for window in windows)
+        seconds = timed + ratio * windows[-1].seconds
+        return seconds[:-1], float(seconds[-1])
 
 
 def trial_rows(n_rows: int) -> int:

@@ -14,7 +14,7 @@ from sklearn_mdl.readouts import (
     KernelReadoutRegressor,
     Labellings,
     Readout,
-    build_learners,
+    learners_for,
 )
 from sklearn_mdl.switching import GroupedShare
 
@@ -111,13 +111,9 @@ def _codelengths(
         Labellings(run.labels.cpu().numpy()[places], run.outcome.n_numbers)
         for run in runs
     ]
-    first = runs[0]
-    n_features, n_numbers = first.samples.n_features, first.outcome.n_numbers
     losses = []
-    for learner in build_learners(
-        kernels, n_features, n_numbers, seed=0, device=first.rows.device
-    ):
-        learner.attach(first.rows.of(*learner.view))
+    for learner in learners_for(kernels, runs[0].settings):
+        learner.attach(runs[0].rows.of(*learner.view))
         losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]
     by_run = [np.concatenate(parts, 2) for parts in zip(*losses, strict=True)]
     definite = ~np.isnan(by_run[0]).any((0, 1))  # the same for all labels

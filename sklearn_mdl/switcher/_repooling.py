@@ -13,7 +13,7 @@ from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.stream.coder import PooledCoder
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
-from sklearn_mdl.switching import PriorLike, as_prior
+from sklearn_mdl.switching import PriorLike
 
 Floats = NDArray[np.float64]
 
@@ -89,7 +89,7 @@ class KindMixtures(NamedTuple):
             pool_pass = DensityPoolPass(pooling, len(places))
         else:
             pool_pass = PoolPass(pooling, len(places), self.mixtures.shape[2])
-        return PooledCoder(as_prior(switching), n_readouts, weights, pool_pass), places
+        return PooledCoder(switching, n_readouts, weights, pool_pass), places
 
     def _places(self, kinds: Sequence[Hashable] | None) -> list[int]:
         if kinds is None:

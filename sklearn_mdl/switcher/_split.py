@@ -4,7 +4,8 @@ Such a pass consists of rounds. In a round, every part evaluates its readouts on
 same rows and writes their losses and predictions to a file. The run then codes these
 losses as if its own threads had computed them. Readouts that lose a race retire before
 the next round. So a round ends at the latest where a race compares readouts, or before
-its files become too large. The results are the same as in a single process.
+its files become too large. The results are the same as in a single process, as long as
+all workers compute the same numbers.
 """
 
 from __future__ import annotations
@@ -54,21 +55,19 @@ from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.readouts import readout_names
 from sklearn_mdl.switcher._split_parts import (
     LABELS,
+    PLAN,
     ROWS,
     Common,
     Evaluated,
+    check_disk,
+    check_workers,
     evaluate,
     parts_of,
     state_of,
-)
-from sklearn_mdl.switcher._split_workers import (
-    PLAN,
-    check_disk,
-    check_workers,
     workers_of,
 )
 
-ROUND_BYTES = 2**28  # maximum total size of the files in a round
+ROUND_BYTES = 2**28  # size of a round's results, unless 1,024 rows need more
 JOINED = "joined.safetensors"
 
 
@@ -202,9 +201,10 @@ class Processes:
         return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
-        """Return the maximum size of the folder for ``n_rows`` rows, in bytes.
+        """Return the approximate largest size of the folder for ``n_rows`` rows.
 
-        While a file is written, its previous version still exists.
+        The size is in bytes. While a file is written, its previous version still
+        exists. States count only for networks.
         """
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
@@ -299,13 +299,6 @@ def check_split(run: PrequentialRun) -> None:
         names = [repr(readout_names(run.origin.readouts)[k]) for k in wrapped]
         cure = f"leave {', '.join(names)} out, or pass n_jobs=None"
         raise unsupported(WRAPPED, 'n_jobs="processes"', cure)
-
-
-def about_of(checkpoint: Checkpoint | None) -> Json:
-    """Return the description that the files of a split pass contain."""
-    if checkpoint is not None:
-        return dict(checkpoint.about)
-    return {"pass": secrets.token_hex(16)}
 
 
 @contextmanager

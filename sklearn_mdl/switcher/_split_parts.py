@@ -1,34 +1,46 @@
-"""Parts into which a pass is split, and the evaluation of one part."""
+"""Parts into which a pass is split, and the workers that evaluate them."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 
-from sklearn_mdl._core.io.environment import environment_of
+from sklearn_mdl._core.io.environment import environment_of, first_difference
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.whole_files import exclusive
-from sklearn_mdl._core.numerics import check_precision, fixed_arithmetic, resolve_device
-from sklearn_mdl._core.side_by_side import Devices, end_with
+from sklearn_mdl._core.numerics import (
+    check_precision,
+    fixed_arithmetic,
+    memory_of,
+    resolve_device,
+)
+from sklearn_mdl._core.side_by_side import Devices, end_with, watched
 from sklearn_mdl._core.stream.checkpoint import ENVIRONMENT
 from sklearn_mdl._core.stream.part import PartFile, Round
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.schedule import Schedule
 from sklearn_mdl._core.stream.threads import PassSettings, Threads
-from sklearn_mdl._core.validation import kept_warnings
+from sklearn_mdl._core.validation import kept_warnings, warn_caller
 from sklearn_mdl.readouts import (
     Readout,
-    build_learners,
     grouped,
+    learners_for,
     shared_work,
     state_bytes,
 )
 
-ROWS, LABELS = "features.npy", "labels.npy"
+ROWS, LABELS, PLAN = "features.npy", "labels.npy", "plan.json"
+PROBES = 2  # calls per job, which makes it likely that every worker gets a call
 
 
 class Common(NamedTuple):
@@ -46,7 +58,8 @@ class Common(NamedTuple):
     folder : str
         Folder with the rows, the labels and the files of the parts.
     about : dict
-        Description that identifies the pass, as in the checkpoint if there is one.
+        Description that identifies the pass. A checkpoint, if there is one, holds the
+        same.
     precision : str
     schedule : Schedule
         Step at which each label becomes known.
@@ -61,7 +74,7 @@ class Common(NamedTuple):
     schedule: Schedule
 
     def file_of(self, columns: Sequence[int]) -> Path:
-        """Return the file of a part, named after its first readout."""
+        """Return the file of a part, numbered by its first column."""
         return Path(self.folder) / f"part-{columns[0]}.safetensors"
 
     def threads_of(
@@ -78,15 +91,8 @@ class Common(NamedTuple):
             check_precision(self.precision, device, 1)  # a process has one thread
         outcome = self.settings.outcome.fresh()
         settings = self.settings._replace(outcome=outcome, device=device, n_jobs=None)
-        learners = build_learners(
-            [self.readouts[column] for column in columns],
-            settings.n_features,
-            outcome.n_numbers,
-            seed=settings.seed,
-            device=device,
-            precision=self.precision,
-            may_grow=outcome.escape is not None,
-        )
+        readouts = [self.readouts[column] for column in columns]
+        learners = learners_for(readouts, settings, precision=self.precision)
         return Threads(learners, samples, self.schedule, settings)
 
     def about_part(self, columns: Sequence[int]) -> Json:
@@ -101,7 +107,7 @@ class Common(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Report on an evaluated part: columns, CPU seconds and messages of warnings."""
+    """Report on an evaluated part: columns, CPU seconds and warning messages."""
 
     columns: list[int]
     seconds: float
@@ -131,7 +137,8 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
 
     Readouts that share computations stay together. At first, each architecture is one
     part. While there are fewer parts than jobs, the largest part that can be divided is
-    halved. After that, parts that do not fit into the `memory` of a device are halved.
+    halved. After that, parts whose networks do not fit into the `memory` of a device
+    are halved, as far as possible. Other readouts count as empty.
     """
     readouts, seed = common.readouts, common.settings.seed
     sharing = grouped((shared_work(r, seed), k) for k, r in enumerate(readouts))
@@ -156,7 +163,10 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
 
 
 def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
-    """Return the approximate size of the networks of a part, in bytes."""
+    """Return the approximate size of the networks of a part, in bytes.
+
+    Readouts that are no networks count as empty.
+    """
     settings = common.settings
     width, n_outputs = settings.n_features, settings.outcome.n_numbers
     return sum(
@@ -164,3 +174,88 @@ def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
         for group in part
         for column in group
     )
+
+
+class Worker(NamedTuple):
+    """Report that a worker returns before the pass.
+
+    Attributes
+    ----------
+    name : str
+        Name of the worker's machine.
+    token : str or None
+        Token read in the shared folder, or None if the worker does not see the folder.
+    environment : dict
+    memory : int or None
+        Memory of the worker's device in bytes, or None if unknown.
+    """
+
+    name: str
+    token: str | None
+    environment: Json
+    memory: int | None
+
+
+def introduce(folder: str, device: str, parent: int) -> Worker:
+    """Return the report of the worker that runs this function."""
+    end_with(parent)
+    path, token = Path(folder) / PLAN, None
+    if path.is_file():
+        token = json.loads(path.read_text(encoding="utf-8"))["token"]
+    with fixed_arithmetic():
+        resolved = resolve_device(device)
+        environment = environment_of(resolved)
+    return Worker(socket.gethostname(), token, environment, memory_of(resolved))
+
+
+def workers_of(folder: str, device: str) -> list[Worker]:
+    """Collect the reports of the workers of the active joblib backend."""
+    client = getattr(get_active_backend()[0], "client", None)
+    if client is not None and hasattr(client, "run"):
+        return list(client.run(introduce, folder, device, os.getpid()).values())
+    n_calls = PROBES * effective_n_jobs()
+    call = delayed(introduce)(folder, device, os.getpid())
+    return list(Parallel(**watched())(call for _ in range(n_calls)))
+
+
+def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
+    """Check that all workers see the folder, and warn if their environments differ.
+
+    Raises
+    ------
+    ValueError
+        If a worker does not see the folder.
+    """
+    names = sorted({worker.name for worker in workers if worker.token != token})
+    if names:
+        raise ValueError(
+            f"Workers must share a folder to exchange results, but {', '.join(names)} "
+            f"cannot read {folder}; pass checkpoint=PATH on a disk that they share"
+        )
+    for worker in workers:
+        difference = first_difference(workers[0].environment, worker.environment)
+        if difference is not None:
+            name, first, own = difference
+            warn_caller(
+                f"Workers should compute the same numbers, but have different {name}: "
+                f"{first!r} on {workers[0].name} and {own!r} on {worker.name}, so the "
+                f"last digits may differ; use machines with the same {name}"
+            )
+            return
+
+
+def check_disk(folder: Path, n_bytes: int) -> None:
+    """Check that a disk has enough free space.
+
+    Raises
+    ------
+    OSError
+        If there is too little space.
+    """
+    free = shutil.disk_usage(folder).free
+    if n_bytes > free:
+        raise OSError(
+            f"Processes need {n_bytes / 1e9:.3g} GB of disk space to exchange rows and "
+            f"results, but {folder} has {free / 1e9:.3g} GB free; pass checkpoint=PATH "
+            "on another disk"
+        )

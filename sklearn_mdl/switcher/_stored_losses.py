@@ -17,7 +17,6 @@ from sklearn_mdl.switching import (
     ForwardTrace,
     PriorLike,
     SwitchingPrior,
-    as_prior,
     forward,
     normalised_weights,
 )
@@ -214,7 +213,7 @@ class StoredLosses:
             run.
         """
         return forward(
-            as_prior(switching),
+            switching,
             self.blocks(),
             self.weights,
             kinds=kinds,

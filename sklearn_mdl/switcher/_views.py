@@ -8,13 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_mdl.switching import (
-    BayesMixture,
-    PriorLike,
-    as_prior,
-    forward,
-    group_columns,
-)
+from sklearn_mdl.switching import BayesMixture, PriorLike, forward, group_columns
 
 Floats = NDArray[np.float64]
 
@@ -84,7 +78,7 @@ def view_trace(
         # Drop the rows after all readouts of the view have retired.
         part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]
         trace = forward(
-            as_prior(switching),
+            switching,
             part,
             None if weights is None else weights[columns],
             known=None if known is None else known[: len(part) + 1],

@@ -55,7 +55,6 @@ from sklearn_mdl.switching._sequences import (
 from sklearn_mdl.switching._shares import (
     GroupedShare as GroupedShare,
     LearnedGroupedShare as LearnedGroupedShare,
-    share_within as share_within,
 )
 from sklearn_mdl.switching._sharing import (
     BayesMixture,

@@ -167,18 +167,6 @@ class LearnedGroupedShare:
         """Return values of all copies as an array with one row per rate."""
         return values.reshape(len(self.posterior), -1)
 
-    def moved(self, n_steps: int) -> Self:
-        """Return a copy advanced by some steps without labels."""
-        copied = copy.copy(self)
-        vars(copied).update(_share=self._share.moved(n_steps))
-        return copied
-
-    def __copy__(self) -> Self:
-        copied = object.__new__(type(self))
-        shares = {"_share": copy.copy(self._share), "_whole": copy.copy(self._whole)}
-        vars(copied).update(vars(self), **shares)
-        return copied
-
     def observe(self, losses: Floats) -> Floats:
         """Update weights and posterior with losses (K,); return codelengths (G,)."""
         asleep = np.isnan(losses)
@@ -207,12 +195,3 @@ class LearnedGroupedShare:
         """Continue from the state of another share."""
         self.posterior = np.array(state["posterior"])
         self._share.weights = np.ravel(state["weights"]).astype(np.float64)
-
-
-def share_within(
-    weights: Floats, starts: NDArray[np.intp], rates: Sequence[float] | None
-) -> GroupedShare | LearnedGroupedShare:
-    """Return a fixed share within groups, with rate ``1 / t`` if `rates` is None."""
-    if rates is None:
-        return GroupedShare(weights, starts)
-    return LearnedGroupedShare(weights, starts, rates)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from os import PathLike, fspath
 from pathlib import Path
@@ -18,6 +18,7 @@ from sklearn_mdl._core.io.parameters import (
     Json,
     Sources,
     as_json,
+    class_name,
     estimators_in,
     from_json,
 )
@@ -203,7 +204,13 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
         )
     names = getattr(estimator, "feature_names_in_", None)
     settings = as_json(estimator._settings, type(estimator).__name__)
-    _check_classes(settings, _known_classes())
+    known = _known_classes()
+    for kind in map(type, estimators_in(estimator._settings)):
+        if (name := class_name(kind)) not in known:
+            raise TypeError(
+                f"A file may only contain settings of this package's estimators, got "
+                f"{name}; call pickle.dump(estimator, file) instead"
+            )
     about = {
         "estimator": settings,
         "classes": as_json(getattr(estimator, "classes_", np.empty(0)), "classes"),
@@ -246,24 +253,6 @@ def _restore_run(
     run.end()
     if classes is not None:
         estimator.classes_ = classes
-
-
-def _check_classes(settings: object, known: Container[str]) -> None:
-    """Raise TypeError if settings contain estimators that a file may not create."""
-    match settings:
-        case {"class": str(name), "params": dict()} if name not in known:
-            raise TypeError(
-                f"A file may only contain settings of this package's estimators, got "
-                f"{name}; call pickle.dump(estimator, file) instead"
-            )
-        case dict():
-            parts = list(settings.values())
-        case list():
-            parts = settings
-        case _:
-            return
-    for part in parts:
-        _check_classes(part, known)
 
 
 class _Rows:

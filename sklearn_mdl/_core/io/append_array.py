@@ -70,12 +70,11 @@ class GrowingArray:
 
     def reserve(self, n_rows: int) -> None:
         """Reserve memory for more rows, to avoid moving rows later."""
-        n_places = self.n_rows + n_rows
-        if self._path is None and n_places > len(self._buffer):
+        n_places, n_before = self.n_rows + n_rows, len(self._buffer)
+        if self._path is None and n_places > n_before:
             # At least double the memory, so rows are only moved a few times.
-            n_places = max(n_places, 2 * len(self._buffer))
-            room = np.empty((n_places, *self._tail), self.dtype)
-            room[: self.n_rows] = self._buffer[: self.n_rows]
+            room = np.empty((max(n_places, 2 * n_before), *self._tail), self.dtype)
+            room[:n_before] = self._buffer
             self._buffer = room
 
     def append(self, rows: np.ndarray) -> None:
@@ -93,15 +92,12 @@ class GrowingArray:
             If another stream has written to the file.
         """
         if self._path is None:
-            n_before = self.n_rows
-            try:
-                for rows in blocks:
-                    self.reserve(len(rows))
-                    self._buffer[self.n_rows : self.n_rows + len(rows)] = rows
-                    self.n_rows += len(rows)
-            except BaseException:
-                self.n_rows = n_before
-                raise
+            stop = self.n_rows
+            for rows in blocks:
+                start, stop = stop, stop + len(rows)
+                self.reserve(stop - self.n_rows)
+                self._buffer[start:stop] = rows
+            self.n_rows = stop
             return
         if self.folder is not None:
             self.folder.claim()

@@ -49,10 +49,6 @@ class ForwardSoftmax:
     has_variances : bool
         True if scores predict one-hot labels, perhaps minus a constant. False for other
         scores, which need not sum to one and have no variances.
-    curvature : sequence of float or None
-        Diagonal of the Hessian before the first row. If None, the default.
-    first : int
-        Number of labels after which ``v`` and ``u`` are learned.
     n_sets : int or None
         Number ``S`` of labellings of the same rows, which add a leading axis. None
         means a single labelling without that axis.
@@ -73,15 +69,11 @@ class ForwardSoftmax:
         n_classes: int,
         *,
         has_variances: bool = True,
-        curvature: Sequence[float] | None = None,
-        first: int = FIRST,
         n_sets: int | None = None,
     ) -> None:
-        self.first = first
         sets = () if n_sets is None else (n_sets,)
         start = np.array(START if has_variances else PLAIN_START)
-        usual = CURVATURE if has_variances else PLAIN_CURVATURE
-        diagonal = np.diag(np.array(curvature or usual, np.float64))
+        diagonal = np.diag(CURVATURE if has_variances else PLAIN_CURVATURE)
         self.factors: Floats = np.tile(start, (*sets, n_readouts, 1))
         self.curvature: Floats = np.tile(diagonal, (*sets, n_readouts, 1, 1))
         self.counts = np.zeros((*sets, n_classes))
@@ -130,7 +122,7 @@ class ForwardSoftmax:
         shape = *scores.shape[:-1], self.factors.shape[-1], scores.shape[-1]
         features = np.zeros(shape)
         features[..., 0, :] = scores
-        is_late = self.counts.sum(-1).max() >= self.first
+        is_late = self.counts.sum(-1).max() >= FIRST
         if is_late and variances is not None:
             by_variance = (np.log(variances) - USUAL)[..., np.newaxis]
             np.multiply(scores, by_variance, out=features[..., 1, :])

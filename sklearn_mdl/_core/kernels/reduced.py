@@ -23,7 +23,7 @@ to the noise of the row as well would lengthen codes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -195,11 +195,10 @@ class ReducedRidge:
         """Add columns of targets, which are zero in all rows so far."""
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
-    def retire(self, kept: Sequence[int]) -> None:
+    def retire(self, kept: list[int]) -> None:
         """Keep only some noise levels, without changing their results."""
-        index = list(kept)
-        self.alphas = self.alphas[index]
-        self.covariance, self.weights = self.covariance[index], self.weights[index]
+        self.alphas = self.alphas[kept]
+        self.covariance, self.weights = self.covariance[kept], self.weights[kept]
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """Return features (A, n, m) of rows, and the unexplained part (n,)."""

@@ -343,12 +343,10 @@ class ForwardRidge:
             own[:, :, start : start + rows] = panel.own[:, :rows, :rows]
         return factors
 
-    def retire(self, kept: Sequence[int]) -> None:
+    def retire(self, kept: list[int]) -> None:
         """Keep only some noise levels, without changing their results."""
-        self.alphas = self.alphas[list(kept)]
-        self._panels = [
-            _Panel(*(part[list(kept)] for part in panel)) for panel in self._panels
-        ]
+        self.alphas = self.alphas[kept]
+        self._panels = [_Panel(*(part[kept] for part in p)) for p in self._panels]
 
     def _base(self, joined: Tensor) -> Tensor:
         base = joined.new_zeros(len(self.alphas), joined.shape[1], self.n_outputs)

@@ -26,7 +26,6 @@ not accumulate.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -168,11 +167,10 @@ class SettledRidge:
         self.known = torch.nn.functional.pad(self.known, (0, n))
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
-    def retire(self, kept: Sequence[int]) -> None:
+    def retire(self, kept: list[int]) -> None:
         """Keep only some noise levels, without changing their results."""
-        index = list(kept)
-        self.alphas, self.variances = self.alphas[index], self.variances[index]
-        self.weights = self.weights[index]
+        self.alphas, self.variances = self.alphas[kept], self.variances[kept]
+        self.weights = self.weights[kept]
 
     def _means(self, cross: Tensor) -> Tensor:
         chosen = cross[:, self.places].expand(len(self.alphas), -1, -1)

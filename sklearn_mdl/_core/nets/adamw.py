@@ -265,13 +265,12 @@ class ForwardCalibration:
         gradient_of(self.values).copy_(slopes)
         self.optimizer.update()
 
-    def pick(self, members: Sequence[int]) -> ForwardCalibration:
+    def pick(self, members: list[int]) -> ForwardCalibration:
         """Return a copy with only some members."""
-        index = list(members)
-        picked = ForwardCalibration(self.values.detach()[index])
+        picked = ForwardCalibration(self.values.detach()[members])
         moments = zip(picked.optimizer.moments(), self.optimizer.moments(), strict=True)
         for own, theirs in moments:
-            own.copy_(theirs[index])
+            own.copy_(theirs[members])
         picked.optimizer.n_steps = self.optimizer.n_steps
         return picked
 

@@ -155,14 +155,13 @@ class StackedMLP(nn.Module):
                 parameter.requires_grad_(False)
         return stack
 
-    def pick(self, members: Sequence[int]) -> StackedMLP:
+    def pick(self, members: list[int]) -> StackedMLP:
         """Return a copy of some members, for prediction only."""
         picked = copy.deepcopy(self)
         layers = [cast(StackedLinear, layer) for layer in picked.layers]
-        index = list(members)
         for layer in layers:
-            layer.weight = nn.Parameter(layer.weight[index], requires_grad=False)
-            layer.bias = nn.Parameter(layer.bias[index], requires_grad=False)
+            layer.weight = nn.Parameter(layer.weight[members], requires_grad=False)
+            layer.bias = nn.Parameter(layer.bias[members], requires_grad=False)
         picked._set_layers(layers)
         return picked
 

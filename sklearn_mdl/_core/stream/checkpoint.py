@@ -1,8 +1,8 @@
 """State of a run on disk, from which another process can resume it.
 
 The file contains labels, codes, learned states and the state of the pool. Everything
-else is recomputed with bitwise the same result: scaling and replay from the rows, and
-the switching weights from the losses, which are in the trace.
+else is recomputed, with bitwise the same result in the same environment: scaling and
+replay from the rows, and the switching weights from the losses, which are in the trace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
-from sklearn_mdl._core.stream.coder import Block, under
+from sklearn_mdl._core.stream.coder import Block, joined, under
 from sklearn_mdl._core.stream.events import Event
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.steps import NEVER
@@ -60,8 +60,7 @@ def learned_of(threads: Threads) -> dict[str, np.ndarray]:
 
 def coded_of(run: PrequentialRun) -> dict[str, np.ndarray]:
     """Return everything needed to resume the mixture except losses."""
-    parts = {MIXER: run.mixer.state_dict(), CODER: run.coder.state_dict()}
-    arrays = {head + k: v for head, part in parts.items() for k, v in part.items()}
+    arrays = joined({MIXER: run.mixer.state_dict(), CODER: run.coder.state_dict()})
     return {**run.trace.numbers(), "retired_at": run.retired_at, **arrays}
 
 
@@ -114,7 +113,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
         for learner, state in zip(threads.learners, threads.states, strict=True):
             failed_at = np.asarray(arrays["diverged_at"])[list(learner.columns)]
             failed_at = np.where(failed_at < 0, NEVER, failed_at)
-            state.resume(rows, n_rows, torch.from_numpy(failed_at))
+            state.resume(n_rows, torch.from_numpy(failed_at))
         if retired.any():
             threads.retire(np.flatnonzero(retired).tolist())
         outcome.recall(labels.numpy())
@@ -157,7 +156,7 @@ def recode(
         block = Block(np.asarray(source[part]), _NONE, _NONE, known)
         asleep = (retired_at >= 0) & (np.arange(start, stop)[:, None] >= retired_at)
         if (np.isnan(block.losses) != asleep).any():
-            raise ValueError("Losses must be NaN exactly where readouts have retired")
+            raise ValueError("Losses must be NaN exactly where readouts retired; refit")
         posterior = run.coder.recode(block.losses, known)
         for event in run.events:
             event.observe(block)
@@ -186,7 +185,7 @@ def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.
     if retired.max() > n_rows or (retired >= 0).all():
         raise ValueError(
             "retired_at must leave a readout awake, and be at most the number of rows, "
-            f"{n_rows}, got {retired.tolist()}; call fit again"
+            f"{n_rows}, got {retired.tolist()}; refit without this file"
         )
     return retired
 
@@ -275,7 +274,7 @@ class Checkpoint(Event):
             )
 
     def act(self, run: PrequentialRun) -> None:
-        """Write the state after a segment, if enough time has passed."""
+        """Write the state after a segment, if it is time and the trace is written."""
         if time.monotonic() >= self._next and run.trace.refusal is None:
             self.save(run)
 
@@ -289,7 +288,8 @@ class Checkpoint(Event):
         Raises
         ------
         OSError
-            If the disk is full. The previous file is kept.
+            If writing fails, for example since the disk is full. The previous file is
+            kept.
         """
         start = time.monotonic()
         about = {**self.about, TRACE: run.trace.record()}

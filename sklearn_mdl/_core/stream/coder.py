@@ -6,7 +6,7 @@ together.
 
 With a pool there are two predictions: the switching mixture of all readouts and the
 pool of the groups. A fixed share with rate ``1 / t`` follows the better one, so a
-useless pool costs almost nothing.
+useless pool costs at most about as many nats as the log of the number of labels.
 """
 
 from __future__ import annotations
@@ -176,10 +176,6 @@ class Coder:
         """
         return outcome.mix_rows(values, self.weights)
 
-    def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
-        """Return the mixture's predictions unchanged, since there is no pool."""
-        return mixed
-
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
         """Return an empty list, since there is no pool."""
         return []
@@ -309,10 +305,6 @@ class PooledCoder(Coder):
         pooled = [self._pool.predict(row[self._awake_groups]) for row in mixtures]
         return outcome.mix_rows_with(mixed, np.array(pooled), self.shares)
 
-    def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
-        """Mix the predictions of the readouts' mixture and of the pool."""
-        return outcome.mix_with(mixed, coded.pooled, coded.shares)
-
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
         """Return the columns of awake readouts in each group that the pool needs.
 
@@ -354,14 +346,9 @@ class PooledCoder(Coder):
         """Return the state that cannot be computed again from losses."""
         rows = list(zip(*self._pending, strict=True)) or [(), (), ()]
         waiting = zip(_Pending._fields, map(np.array, rows), strict=True)
-        return {
-            **{
-                f"pool.{name}": array for name, array in self._pool.state_dict().items()
-            },
-            **{f"choice.{k}": array for k, array in self._choice.state_dict().items()},
-            **{f"pending.{name}": array for name, array in waiting},
-            "n_rows": np.array([self._n_rows]),
-        }
+        parts = {"pool.": self._pool.state_dict(), "choice.": self._choice.state_dict()}
+        n_rows = {"n_rows": np.array([self._n_rows])}
+        return joined({**parts, "pending.": dict(waiting), "": n_rows})
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Restore the state of another coder of the same losses."""
@@ -370,6 +357,11 @@ class PooledCoder(Coder):
         self._n_rows = int(state["n_rows"][0])
         mixed, labels, costs = (state[f"pending.{name}"] for name in _Pending._fields)
         self._pending = deque(map(_Pending, mixed, labels.tolist(), costs))
+
+
+def joined(parts: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Join arrays, keyed by the head of their names and the rest (see `under`)."""
+    return {head + k: v for head, part in parts.items() for k, v in part.items()}
 
 
 def under(arrays: Mapping[str, np.ndarray], head: str) -> dict[str, np.ndarray]:

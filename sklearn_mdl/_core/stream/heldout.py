@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from sklearn_mdl._core.stream.outcomes import Prediction
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.steps import shown, usable
 
@@ -29,27 +29,27 @@ def predict_rows(run: PrequentialRun, X: np.ndarray) -> np.ndarray:
     """
     with run.threads.arithmetic():
         flushed, mixed = flushed_copy(run), []
-        for values in (each.values for each in predictions(flushed, X)):
+        for values in predictions(flushed, X):
             mixtures = run.mixer.predict(values.cpu().numpy())
             mixed.append(run.coder.predict_rows(run.outcome, values, mixtures))
     return np.concatenate(mixed)
 
 
-def predictions(run: PrequentialRun, X: np.ndarray) -> Iterator[Prediction]:
+def predictions(run: PrequentialRun, X: np.ndarray) -> Iterator[Tensor]:
     """Yield predictions of rows (n, d) that are not part of the stream.
 
     Yields
     ------
-    prediction : Prediction
+    values : Tensor
         Predictions of all awake readouts, (K, b, P), block by block.
     """
     for start in range(0, len(X), run.rows.block_size):
         with run.threads.arithmetic():
-            prediction = _predicted(run, X[start : start + run.rows.block_size])
-        yield prediction
+            values = _predicted(run, X[start : start + run.rows.block_size])
+        yield values
 
 
-def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
+def _predicted(run: PrequentialRun, X: np.ndarray) -> Tensor:
     threads, device = run.threads, run.rows.device
     order = torch.as_tensor(np.argsort(threads.columns), device=device)
     diverged = torch.as_tensor(run.diverged[run.awake], device=device)[:, None]
@@ -58,9 +58,8 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
     parts = [
         run.outcome.predict(lr, shown(lr, x[lr.view.columns], n)) for lr in run.learners
     ]
-    values = torch.cat([each.values[:, :n] for each in parts])[order]
-    failed = values[..., 0].isnan() | diverged
-    return usable(parts[0].with_values(values), failed, run.outcome)
+    values = torch.cat([part[:, :n] for part in parts])[order]
+    return usable(values, values[..., 0].isnan() | diverged, run.outcome)
 
 
 def flushed_copy(run: PrequentialRun) -> PrequentialRun:
@@ -69,8 +68,8 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
     If the run itself has learned them, return the run. Delayed labels that are not
     known yet stay unknown.
     """
-    pairs = list(zip(run.learners, run.states, strict=True))
-    if all(state.is_flushed(learner, run.rows) for learner, state in pairs):
+    pairs = list(zip(run.learners, run.threads.states, strict=True))
+    if all(state.is_flushed(learner) for learner, state in pairs):
         return run
     if run.flushed is not None:
         return run.flushed
@@ -78,12 +77,12 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
     # Scaled rows do not change and need no copy.
     views = run.rows.views.values() if run.rows.n_refreshed else ()
     shared = [run.samples, run.outcome, *views]
-    flushed.threads = copy.deepcopy(threads, {id(part): part for part in shared})
+    flushed.threads = own = copy.deepcopy(threads, {id(part): part for part in shared})
     with run.threads.arithmetic():
         if not flushed.rows.n_refreshed:
             flushed.rows.refresh_all(run.n_scored)
-        for learner, state in zip(flushed.learners, flushed.states, strict=True):
-            state.flush(learner, flushed.rows, run.outcome)
+        for learner, state in zip(own.learners, own.states, strict=True):
+            state.flush(learner, run.outcome)
     run.flushed = flushed
     return flushed
 

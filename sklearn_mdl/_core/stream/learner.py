@@ -46,7 +46,7 @@ class Replay(NamedTuple):
     Attributes
     ----------
     n_streams : int
-        Number of replay streams in the first 1,000 rows.
+        Number of replay streams. If ``n_last`` is given, only in the first 1,000 rows.
     recency : float
         Recency of the streams.
     n_last : int or None

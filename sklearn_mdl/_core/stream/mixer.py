@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import GroupPass, Members
-from sklearn_mdl.switching import share_within
+from sklearn_mdl.switching import GroupedShare, LearnedGroupedShare
 
 Floats = NDArray[np.float64]
 
@@ -40,9 +40,9 @@ class Groups:
         if np.ndim(groups) != 1 or len(labels) != n_readouts:
             raise ValueError(
                 f"pooling must name the kinds of all {n_readouts} readouts, got shape "
-                f"{np.shape(groups)}; pass for example pooling=['a'] * {n_readouts}"
+                f"{np.shape(groups)}; name all, or pass pooling=LogLinearPool()"
             )
-        if any(label != label for label in labels):
+        if any(name != name for name in np.asarray(groups, dtype=object).tolist()):
             cure = "replace NaN by a name, for example 'other'"
             raise invalid("Kinds in pooling", "names without NaN", labels, cure)
         kept = [k for k in range(n_readouts) if weights is None or weights[k] > 0]
@@ -135,7 +135,11 @@ class GroupMixer(NoMixer):
         self._groups = groups
         size = len(groups.columns)
         prior = np.ones(size) if weights is None else weights[groups.columns]
-        self._within = share_within(prior, groups.starts, group_pass.rates)
+        self._within: GroupedShare | LearnedGroupedShare
+        if group_pass.rates is None:
+            self._within = GroupedShare(prior, groups.starts)
+        else:
+            self._within = LearnedGroupedShare(prior, groups.starts, group_pass.rates)
         self._pass = group_pass
         self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
         self._n_rows = 0

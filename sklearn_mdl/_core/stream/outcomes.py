@@ -1,7 +1,7 @@
 """Outcomes of a stream, classes or real numbers, and the cost of predicting them.
 
 A learner's predictions are a tensor (K, n, P), where ``P`` numbers describe a
-distribution. An :class:`Outcome` turns them into a :class:`Prediction`.
+distribution. An :class:`Outcome` returns their costs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -30,29 +29,11 @@ from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolP
 MOST_LOST = 40.0
 
 
-@dataclass(frozen=True)
-class Prediction(ABC):
-    """Predictions of ``K`` readouts for ``n`` rows before their labels are seen.
-
-    Attributes
-    ----------
-    values : Tensor of shape (K, n, P), float64
-        The numbers that describe a distribution for each readout and row.
-    """
-
-    values: Tensor
-
-    @abstractmethod
-    def losses(self, labels: Tensor) -> Tensor:
-        """Return the cost (K, n), in nats, of the labels (n,)."""
-
-    def with_values(self, values: Tensor) -> Self:
-        """Return a prediction with other values (K', n', P)."""
-        return replace(self, values=values)
-
-
 class Outcome(ABC):
     """Kind of labels that a run predicts.
+
+    A prediction of ``K`` readouts for ``n`` rows consists of float64 numbers (K, n, P)
+    that describe a distribution for each readout and row.
 
     Attributes
     ----------
@@ -74,13 +55,17 @@ class Outcome(ABC):
     feature_reach: float
     escape: EscapeCode | None = None
 
-    @abstractmethod
-    def prediction(self, values: Tensor) -> Prediction:
-        """Return the prediction that a learner's numbers (K, n, P) describe."""
+    def bounded(self, values: Tensor) -> Tensor:
+        """Return a learner's predictions, which may be changed to limit losses."""
+        return values
 
-    def predict(self, learner: Learner, x: Tensor) -> Prediction:
+    def predict(self, learner: Learner, x: Tensor) -> Tensor:
         """Let a learner predict rows (n_scalings, n, d), with NaN if it cannot."""
-        return self.prediction(learner.predict(x))
+        return self.bounded(learner.predict(x))
+
+    @abstractmethod
+    def losses(self, values: Tensor, labels: Tensor) -> Tensor:
+        """Return the cost (K, n), in nats, of labels (n,) under predictions."""
 
     @abstractmethod
     def fallback(self, values: Tensor) -> Tensor | float:
@@ -175,15 +160,6 @@ class Outcome(ABC):
         """Return summaries (n, n_kept) of mixed predictions, for the measures."""
 
 
-class ClassPrediction(Prediction):
-    """Log-probabilities (K, n, C) of classes."""
-
-    def losses(self, labels: Tensor) -> Tensor:
-        """Return minus the log-probability (K, n) of the labels (n,), in nats."""
-        chosen = labels.expand(len(self.values), -1).unsqueeze(-1)
-        return -self.values.gather(2, chosen).squeeze(-1)
-
-
 class ClassLabels(Outcome):
     """Classes encoded as integers, with the uniform fallback.
 
@@ -206,9 +182,14 @@ class ClassLabels(Outcome):
         named = self.n_numbers if self.escape is None else self.escape.n_named
         return type(self)(named)
 
-    def prediction(self, values: Tensor) -> ClassPrediction:
-        """Return log-probabilities, which are not too low."""
-        return ClassPrediction(values.clamp_min(self.fallback(values) - MOST_LOST))
+    def bounded(self, values: Tensor) -> Tensor:
+        """Return log-probabilities (K, n, C), which are not too low."""
+        return values.clamp_min(self.fallback(values) - MOST_LOST)
+
+    def losses(self, values: Tensor, labels: Tensor) -> Tensor:
+        """Return minus the log-probability (K, n) of the labels (n,), in nats."""
+        chosen = labels.expand(len(values), -1).unsqueeze(-1)
+        return -values.gather(2, chosen).squeeze(-1)
 
     def fallback(self, values: Tensor) -> float:
         """Return the log-probability of every class under the uniform distribution."""
@@ -327,31 +308,15 @@ class OpenClassLabels(ClassLabels):
 FIRST_DEGREES_OF_FREEDOM = 1.0  # heavy tails, since nothing is known yet
 
 
-@dataclass(frozen=True)
-class DensityPrediction(Prediction):
-    """Student-t densities with location, log scale and degrees of freedom.
-
-    With infinitely many degrees of freedom, the density is Gaussian. Densities are at
-    least ``exp(-MOST_LOST)`` times the density of the ``fallback`` (3,).
-    """
-
-    fallback: Tensor
-
-    def losses(self, labels: Tensor) -> Tensor:
-        """Return minus the log density (K, n) of labels (n,), in nats."""
-        most = density_losses(self.fallback.expand(1, len(labels), 3), labels)
-        return density_losses(self.values, labels).minimum(most + MOST_LOST)
-
-
 class RealTargets(Outcome):
     """Labels that are real numbers.
 
-    All readouts predict a fixed Student-t with one degree of freedom until the first
-    labels are learned. The fallback for later missing predictions is a Student-t based
-    on labels only: the predictive density of Gaussian labels with unknown mean and
-    variance under Jeffreys' prior. It is computed at each refresh from the known
-    labels, with outliers winsorised (:class:`TargetScaling`). While all labels are
-    equal, it is the fixed Student-t.
+    Until its first labels are learned, a readout predicts a fixed Student-t with one
+    degree of freedom, unless its learner has units from the start. The fallback for
+    later missing predictions is a Student-t based on labels only: the predictive
+    density of Gaussian labels with unknown mean and variance under Jeffreys' prior. It
+    is computed at each refresh from the known labels, with outliers winsorised
+    (:class:`TargetScaling`). While all labels are equal, it is the fixed Student-t.
 
     Scaled features are clipped at 50, since readouts extrapolate poorly farther out.
 
@@ -376,17 +341,21 @@ class RealTargets(Outcome):
         """Return a copy that has observed no labels."""
         return type(self)(self.location, self.scale)
 
-    def predict(self, learner: Learner, x: Tensor) -> DensityPrediction:
-        """Return a learner's densities, or the fixed one if it has learned nothing."""
+    def predict(self, learner: Learner, x: Tensor) -> Tensor:
+        """Return a learner's densities, or the fixed one if it has no units yet."""
         if learner.target is None:
             shape = (len(learner.columns), x.shape[1], 3)
             first = torch.tensor(self._first(), dtype=torch.float64, device=x.device)
-            return DensityPrediction(first.expand(shape), first)
-        return self.prediction(learner.predict(x))
+            return first.expand(shape)
+        return learner.predict(x)
 
-    def prediction(self, values: Tensor) -> DensityPrediction:
-        """Return densities, with the current fallback."""
-        return DensityPrediction(values, self.fallback(values))
+    def losses(self, values: Tensor, labels: Tensor) -> Tensor:
+        """Return minus the log density (K, n) of labels (n,), in nats.
+
+        Densities are at least ``exp(-MOST_LOST)`` times that of the fallback.
+        """
+        most = density_losses(self.fallback(values).expand(1, len(labels), 3), labels)
+        return density_losses(values, labels).minimum(most + MOST_LOST)
 
     def fallback(self, values: Tensor) -> Tensor:
         """Return the fallback density (3,), which is based on labels only."""
@@ -420,7 +389,7 @@ class RealTargets(Outcome):
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return a fifth of a nat per example, which is about what features save.
+        """Return a fifth of a nat per example, which is what features often save.
 
         This does not depend on the units of the labels.
         """
@@ -478,7 +447,7 @@ def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     Parameters
     ----------
     values : Tensor of shape (K, n, 3)
-        Densities, as in a :class:`DensityPrediction`.
+        Location, log scale and degrees of freedom, which are infinite for Gaussians.
     weights : Tensor of shape (K, n)
         Weights of the mixture.
     """

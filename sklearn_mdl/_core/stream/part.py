@@ -54,7 +54,7 @@ class PartFile(Checkpoint):
     Attributes
     ----------
     seconds : float
-        CPU seconds of the round so far, excluding reading and writing.
+        CPU seconds of the round so far in this process, excluding reading and writing.
     """
 
     def __init__(self, file: Path, about: Mapping[str, object]) -> None:

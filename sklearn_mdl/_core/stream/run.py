@@ -25,7 +25,6 @@ from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.schedule import Schedule
-from sklearn_mdl._core.stream.steps import PassState
 from sklearn_mdl._core.stream.threads import PassSettings, Scores, Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace, TraceShape
 from sklearn_mdl._core.unsupported import GROUPS
@@ -176,7 +175,7 @@ class PrequentialRun:
         """Raise for serialisers other than pickle, such as skops."""
         raise TypeError(
             "An estimator must consist of settings and numbers to be written without "
-            "pickle, for example by skops, but this one holds a wrapped classifier, "
+            "pickle, for example by skops, but this one holds a wrapped estimator, "
             "an encoder, an interrupted stream or a trace on disk; call "
             "pickle.dump(estimator, file) instead"
         )
@@ -201,11 +200,6 @@ class PrequentialRun:
     def learners(self) -> list[Learner]:
         """Learners with at least one awake readout."""
         return self.threads.learners
-
-    @property
-    def states(self) -> list[PassState]:
-        """Positions of the learners on the stream."""
-        return self.threads.states
 
     @property
     def rows(self) -> ScaledRows:
@@ -373,7 +367,8 @@ class PrequentialRun:
         weights = torch.as_tensor(coded.posterior.T[self.awake])
         # Sum in the order of readouts, whichever readouts share a learner.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
-        mixed = self.coder.add_pool(self.outcome, mixed, coded)
+        if coded.pooled.size:
+            mixed = self.outcome.mix_with(mixed, coded.pooled, coded.shares)
         mixed = self.outcome.add_escapes(mixed, self.n_scored)
         self.trace.append(block, coded, self.outcome.summarise(mixed))
         self.reveal()

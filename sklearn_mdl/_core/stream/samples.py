@@ -60,7 +60,7 @@ class SampleStore:
         """Raise for a writable map that shares memory with earlier rows.
 
         Such a map has probably been filled with new rows, so that the earlier rows,
-        which the stream still needs, are lost.
+        which the stream still needs, are lost. The stream must then begin again.
 
         Raises
         ------
@@ -74,8 +74,8 @@ class SampleStore:
                 raise ValueError(
                     "A memory map must keep its earlier rows, but new rows are in "
                     "a writable map at the same place as earlier rows of this stream, "
-                    f"starting at row {start}; pass X.copy(), or open the map with "
-                    "mode='r'"
+                    f"starting at row {start}; begin the stream again with X.copy() in "
+                    "every call, or with maps opened with mode='r'"
                 )
 
     def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:

@@ -8,7 +8,7 @@ a refresh, the first layer of a readout is re-expressed,
 
     W' = T_{new}^{-1} T_{old} W, \qquad b' = b + (m_{new} - m_{old}) T_{old} W,
 
-so that the function of the readout does not jump. Without a scaling, encoders would be
+so that the function of the readout does not jump. Without a scaling, encoders could be
 penalised for differences that an affine map can undo.
 """
 
@@ -220,8 +220,8 @@ class ScaledRows:
 
     A minibatch is scaled when it is read, in blocks of at most ``BLOCK`` rows. Scaled
     blocks are cached for other learners and replay streams until the scaling changes or
-    space is needed. So a stream may be larger than memory. Rows of a block that are not
-    known yet are zero.
+    space is needed. So a stream whose rows are on disk may be larger than memory. Rows
+    of a block that have not arrived yet are zero.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ class ScaledRows:
     def between(self, start: int, stop: int) -> Tensor:
         """Return rows ``start`` to ``stop`` (n_scalings, n, d) in every scaling.
 
-        Unknown rows are zero.
+        Rows that have not arrived are zero.
         """
         pieces = []
         while start < stop:

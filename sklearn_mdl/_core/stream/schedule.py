@@ -57,13 +57,12 @@ class Schedule:
         if len(set(names)) < len(names) or not self._names.isdisjoint(names):
             raise ValueError(
                 "Rows of a group must be adjacent and passed in one call, but a group "
-                "occurs again after another group, or in a later call; sort rows by "
-                "np.argsort(groups), or fit all rows in a switcher with shuffle=True"
+                "occurs again after another group, or in a later call; pass all rows "
+                "in order np.argsort(groups, kind='stable'), or fit with shuffle=True"
             )
 
     def append(self, start: int, keys: Keys) -> None:
-        """Check and add the group keys (n,) of rows that begin at ``start``."""
-        self.check(keys)
+        """Add the group keys (n,), already checked, of rows that begin at ``start``."""
         places = group_starts(keys)
         names = keys[places].tolist()
         self._names.update(names)

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic, flushed_denormals
 from sklearn_mdl._core.stream.learner import LabelLearner, Learner, RowsAhead
-from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
+from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.scaling import ScaledRows
 
 Batch = tuple[Tensor, Tensor]  # rows (n_scalings, n, d), labels (n,)
-Steps = Generator[Prediction, Tensor, None]
+Steps = Generator[Tensor, Tensor, None]  # predictions (K, n, P), then labels (n,)
 NEVER = torch.iinfo(torch.long).max  # larger than every row number
 
 
@@ -85,9 +85,9 @@ class PassState:
 
     Parameters
     ----------
+    rows : ScaledRows
+        The rows as the learner sees them.
     streams : ReplayStreams
-    device : torch.device
-        Where the learner predicts.
 
     Attributes
     ----------
@@ -98,27 +98,29 @@ class PassState:
         Number of rows whose labels the learner has received. A label is received once
         its group is complete and its delay is over.
     failed_at : Tensor of shape (K,) or (1,)
-        First row for which each readout had no prediction, or `NEVER`. A single entry
+        For each readout, the first row without a prediction, or `NEVER`. A single entry
         holds for all readouts.
     """
 
-    def __init__(self, streams: ReplayStreams, device: torch.device) -> None:
+    def __init__(self, rows: ScaledRows, streams: ReplayStreams) -> None:
+        self.rows = rows
         self.streams = streams
         self.n_scored = 0
         self.n_learned = 0
         self.n_known = 0
-        self.failed_at = torch.full((1,), NEVER, device=device)
+        self.failed_at = torch.full((1,), NEVER, device=rows.device)
 
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
         """Attach a learner to the rows of a run, and return its initial position."""
-        learner.attach(rows.of(*learner.view))
+        own = rows.of(*learner.view)
+        learner.attach(own)
         n_streams, recency, _ = learner.replay
-        streams = ReplayStreams(n_streams, recency=recency, seed=seed)
-        return cls(streams, rows.device)
+        return cls(own, ReplayStreams(n_streams, recency=recency, seed=seed))
 
-    def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
+    def resume(self, n_scored: int, failed_at: Tensor) -> None:
         """Resume after ``n_scored`` rows and the updates that were due by then."""
+        rows = self.rows
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)
@@ -135,16 +137,13 @@ class PassState:
         if len(self.failed_at) > 1:
             self.failed_at = self.failed_at[list(places)]
 
-    def learn(
-        self, learner: Learner, rows: ScaledRows, outcome: Outcome, stop: int
-    ) -> None:
+    def learn(self, learner: Learner, outcome: Outcome, stop: int) -> None:
         """Learn the pending rows before row ``stop``, and replay after each part.
 
         The learner is first calibrated on all these rows, since rows of the same group
         may be in several parts.
         """
-        rows = rows.of(learner.view.columns)
-        parts, start = [], self.n_learned
+        rows, parts, start = self.rows, [], self.n_learned
         while start < stop:
             parts.append((start, min(rows.part(start)[1], stop)))
             start = parts[-1][1]
@@ -160,38 +159,33 @@ class PassState:
             )
             learner.update(x, y, replayed)
 
-    def next_lesson(self, learner: Learner, rows: ScaledRows) -> int:
+    def next_lesson(self, learner: Learner) -> int:
         """Return how many rows are predicted before the learner next uses labels."""
-        end = rows.part(self.n_learned)[1]
+        end = self.rows.part(self.n_learned)[1]
         if learner.rows_ahead is not None:
-            end = min(end, block_of(learner, rows, self.n_known)[1])
-        return rows.schedule.when(end)
+            end = min(end, block_of(learner, self.rows, self.n_known)[1])
+        return self.rows.schedule.when(end)
 
-    def is_flushed(self, learner: Learner, rows: ScaledRows) -> bool:
+    def is_flushed(self, learner: Learner) -> bool:
         """Return True if the learner has learned all labels that it has received."""
-        return self.n_learned == self.n_known and not self._n_waiting(learner, rows)
+        return self.n_learned == self.n_known and not self._n_waiting(learner)
 
-    def flush(self, learner: Learner, rows: ScaledRows, outcome: Outcome) -> None:
+    def flush(self, learner: Learner, outcome: Outcome) -> None:
         """Learn all known labels, including labels of incomplete parts and blocks."""
-        if n_waiting := self._n_waiting(learner, rows):
+        if n_waiting := self._n_waiting(learner):
             start = self.n_known - n_waiting
-            own = rows.of(learner.view.columns)
-            learner.predict(own.between(start, self.n_known))
-            learner.observe(own.labels[start : self.n_known])
-        self.learn(learner, rows, outcome, self.n_known)
+            learner.predict(self.rows.between(start, self.n_known))
+            learner.observe(self.rows.labels[start : self.n_known])
+        self.learn(learner, outcome, self.n_known)
 
-    def _n_waiting(self, learner: Learner, rows: ScaledRows) -> int:
+    def _n_waiting(self, learner: Learner) -> int:
         """Return the number of known labels in a block that also has unknown ones."""
         if learner.rows_ahead is None:
             return 0
-        return self.n_known - block_of(learner, rows, self.n_known)[0]
+        return self.n_known - block_of(learner, self.rows, self.n_known)[0]
 
     def reveal_labels(
-        self,
-        learner: Learner,
-        rows: ScaledRows,
-        n_known: int,
-        predicted: tuple[int, int],
+        self, learner: Learner, n_known: int, predicted: tuple[int, int]
     ) -> None:
         """Let the learner observe known labels of complete blocks.
 
@@ -200,10 +194,10 @@ class PassState:
         predicted : (int, int)
             First row and end of the last block that the learner predicted.
         """
+        rows = self.rows
         if learner.rows_ahead is not None:
-            start, stop = (
-                block_of(learner, rows, row)[0] for row in (self.n_known, n_known)
-            )
+            start, _ = block_of(learner, rows, self.n_known)
+            stop, _ = block_of(learner, rows, n_known)
             if start < stop:  # some blocks are complete
                 if predicted != (start, stop):
                     learner.predict(rows.between(start, stop))
@@ -241,7 +235,6 @@ def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:
 
 def prequential_steps(
     learner: Learner,
-    rows: ScaledRows,
     state: PassState,
     outcome: Outcome,
     stop: int,
@@ -260,14 +253,14 @@ def prequential_steps(
     of their labels. Delayed labels are observed only when they arrive.
 
     If the ``labels`` of all rows up to ``stop`` are given, a learner that ignores
-    features follows them in one step, with the same results. Each label must become
-    known before the next row.
+    features predicts and learns all of them in one step, with the same results as row
+    by row. This requires that each label is known before the next row.
 
     Yields
     ------
-    prediction : Prediction
-        Prediction of ``K`` readouts for the next ``n`` rows, at most up to the end of
-        their block or group. Its ``losses(labels)`` have shape (K, n).
+    values : Tensor of shape (K, n, P)
+        Predictions of ``K`` readouts for the next ``n`` rows, at most up to the end of
+        their block or group.
 
     Receives
     --------
@@ -276,9 +269,9 @@ def prequential_steps(
         soon as all its labels are known. You may send the labels of only the first
         rows; the remaining rows are then predicted again.
     """
-    rows = rows.of(learner.view.columns)
+    rows = state.rows
     if labels is not None and isinstance(learner, LabelLearner):
-        yield outcome.prediction(learner.follow(labels))
+        yield outcome.bounded(learner.follow(labels))
         rows.reveal(state.n_scored, labels)
         state.n_scored = state.n_known = stop
         state.n_learned, _ = rows.part(stop)
@@ -291,20 +284,20 @@ def prequential_steps(
         is_single = learner.rows_ahead is not None and (start, end) == (row, row + 1)
         if is_single and closing > end:
             end = min(closing, row + rows.block_size)
-        until = min(end, stop, state.next_lesson(learner, rows))
+        until = min(end, stop, state.next_lesson(learner))
         x = shown(learner, rows.between(start, end), until - start)
-        prediction = outcome.predict(learner, x)
+        values = outcome.predict(learner, x)
         chosen = slice(row - start, until - start)
-        nans = prediction.values[..., 0].isnan()
+        nans = values[..., 0].isnan()
         if all_sound and not nans.any():
-            labels = yield prediction.with_values(prediction.values[:, chosen])
+            labels = yield values[:, chosen]
             until = row + len(labels)
         else:
             numbers = torch.arange(start, start + nans.shape[1], device=nans.device)
             first = torch.where(nans, numbers, NEVER).amin(1).clamp_min(row)
             failed_at = torch.minimum(state.failed_at, first)
             failed = numbers >= failed_at[:, None]
-            labels = yield usable(prediction, failed, outcome, chosen)
+            labels = yield usable(values, failed, outcome)[:, chosen]
             until = row + len(labels)
             state.failed_at = torch.where(failed_at < until, failed_at, NEVER)
             all_sound = checks and state.is_sound
@@ -312,22 +305,21 @@ def prequential_steps(
         state.n_scored = until
         known = rows.schedule.known(until)
         if known > state.n_known:
-            state.reveal_labels(learner, rows, known, (start, end))
-            state.learn(learner, rows, outcome, rows.part(known)[0])
+            state.reveal_labels(learner, known, (start, end))
+            state.learn(learner, outcome, rows.part(known)[0])
 
 
-def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
-    """Return the rows of a block, but only the known rows for a foreign learner."""
-    return x[:, :n_known] if learner.foreign else x
+def shown(learner: Learner, x: Tensor, n_arrived: int) -> Tensor:
+    """Return a block's rows, or only those that have arrived if the learner is foreign.
+
+    Other learners also get the zeros in place of rows that have not arrived.
+    """
+    return x[:, :n_arrived] if learner.foreign else x
 
 
-def usable(
-    prediction: Prediction, failed: Tensor, outcome: Outcome, rows: slice = slice(None)
-) -> Prediction:
-    """Return some rows of a prediction, with the fallback where ``failed`` (K, B)."""
-    values = prediction.values
-    values = torch.where(failed[..., None], outcome.fallback(values), values)
-    return prediction.with_values(values[:, rows])
+def usable(values: Tensor, failed: Tensor, outcome: Outcome) -> Tensor:
+    """Return predictions, with the fallback where ``failed`` (K, B)."""
+    return torch.where(failed[..., None], outcome.fallback(values), values)
 
 
 def segment_jobs(
@@ -343,13 +335,11 @@ def segment_jobs(
             yield delayed(score_segment)(part, labels)
 
 
-def score_segment(
-    steps: Sequence[Generator[Prediction, Tensor, None]], labels: Tensor
-) -> list[tuple[np.ndarray, Prediction]]:
+def score_segment(steps: Sequence[Steps], labels: Tensor) -> list[Tensor]:
     """Evaluate learners in turn on rows whose labels are known.
 
-    As in a decoder, a learner learns a block and predicts its next one. Then it is the
-    next learner's turn.
+    Learners take turns: each learns a block and predicts its next one. This is the
+    order of a decoder, so learners that share state give the same results there.
 
     Parameters
     ----------
@@ -361,29 +351,22 @@ def score_segment(
 
     Returns
     -------
-    scored : list of (ndarray, Prediction)
-        For each learner, the costs (n, K) of the labels under its readouts, in nats,
-        and the predictions (K, n, P) of these readouts for all rows.
+    predicted : list of Tensor
+        For each learner, the predictions (K, n, P) of its readouts for all rows.
     """
     # Enter these contexts in this thread, too. Otherwise the thread's first matrix
     # product would use all cores and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]
-        predicted = [
-            block.values.new_empty(
-                len(block.values), len(labels), block.values.shape[2]
-            )
-            for block in blocks
-        ]
+        predicted = [b.new_empty(len(b), len(labels), b.shape[2]) for b in blocks]
         starts, end = [0 for _ in steps], 0  # of the current blocks
         while end < len(labels):
-            stops = [s + b.values.shape[1] for s, b in zip(starts, blocks, strict=True)]
+            stops = [s + b.shape[1] for s, b in zip(starts, blocks, strict=True)]
             end = min(stops)
             for i, each in enumerate(steps):
                 if stops[i] == end:
-                    predicted[i][:, starts[i] : end] = blocks[i].values
+                    predicted[i][:, starts[i] : end] = blocks[i]
                     with suppress(StopIteration):  # after the last row
                         blocks[i] = each.send(labels[starts[i] : end])
                     starts[i] = end
-    wholes = [b.with_values(v) for b, v in zip(blocks, predicted, strict=True)]
-    return [(whole.losses(labels).T.cpu().numpy(), whole) for whole in wholes]
+    return predicted

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.stream.coder import Block, Coded
-from sklearn_mdl._core.stream.outcomes import Prediction
 from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl._core.stream.steps import Steps
 from sklearn_mdl._core.stream.threads import Scores, Threads
 
 
@@ -70,7 +70,9 @@ def stepwise(
         with threads.arithmetic():
             _finish(run)
             if new is not None:
-                _learn_new_class(run, new)
+                scores = threads.new_class_scores(new)
+                run.close_segment(scores.values, *run.code(scores))
+                threads.learn_new_class(new)
                 _finish(run)
     run.end()
 
@@ -117,19 +119,10 @@ def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int |
     return new
 
 
-def _learn_new_class(run: PrequentialRun, label: int) -> None:
-    """Code the incoming row, which has an unknown class, and learn it."""
-    scores = run.threads.new_class_scores(label)
-    run.close_segment(scores.values, *run.code(scores))
-    run.threads.learn_new_class(label)
-
-
 class _Queue:
     """Predictions of one learner for rows whose labels are not known yet."""
 
-    def __init__(
-        self, steps: Generator[Prediction, Tensor, None], threads: Threads
-    ) -> None:
+    def __init__(self, steps: Steps, threads: Threads) -> None:
         self._steps = steps
         self._threads = threads
         self.predicted: list[Tensor] = []
@@ -165,8 +158,8 @@ class _Queue:
         with self._threads.arithmetic(), flushed_denormals():
             try:
                 steps = self._steps
-                prediction = next(steps) if labels is None else steps.send(labels)
+                values = next(steps) if labels is None else steps.send(labels)
             except StopIteration:
                 return
-        self.predicted.append(prediction.values)
-        self._rows = prediction.values.cpu().numpy()
+        self.predicted.append(values)
+        self._rows = values.cpu().numpy()

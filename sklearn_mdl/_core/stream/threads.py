@@ -19,7 +19,7 @@ from sklearn_mdl._core.numerics import (
     one_blas_thread,
 )
 from sklearn_mdl._core.stream.learner import Learner, Report
-from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
+from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.schedule import Schedule
@@ -52,7 +52,8 @@ class PassSettings(NamedTuple):
         Number of rows in the first parts of minibatches. If None, whole minibatches are
         learned from the start.
     n_jobs : int or None
-        Number of learners evaluated in parallel.
+        Number of learners evaluated in parallel. If None, as configured in joblib, and
+        one by default.
     """
 
     outcome: Outcome
@@ -231,18 +232,17 @@ class Threads:
         if self.rows.schedule.delay or self.rows.schedule.ends:
             labels = None
         return [
-            prequential_steps(learner, self.rows, state, self.outcome, stop, labels)
+            prequential_steps(learner, state, self.outcome, stop, labels)
             for learner, state in zip(self.learners, self.states, strict=True)
         ]
 
-    def _scores(
-        self, results: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
-    ) -> Scores:
+    def _scores(self, predicted: Sequence[Tensor], labels: Tensor) -> Scores:
         losses = np.full((len(labels), self.n_readouts), np.nan)
-        for learner, (columns, _) in zip(self.learners, results, strict=True):
-            losses[:, learner.columns] = columns
-        values = chain.from_iterable(predicted.values for _, predicted in results)
-        return Scores(losses, self.in_order(list(values)), labels.cpu().numpy())
+        for learner, values in zip(self.learners, predicted, strict=True):
+            own = self.outcome.losses(values, labels)
+            losses[:, learner.columns] = own.T.cpu().numpy()
+        in_order = self.in_order(list(chain(*predicted)))
+        return Scores(losses, in_order, labels.cpu().numpy())
 
     def in_order(self, values: Sequence[Tensor]) -> list[Tensor]:
         """Sort predictions, given learner by learner, into the order of readouts."""
@@ -255,7 +255,7 @@ class Threads:
         added later, so losses are zero here. Weights of readouts do not change.
         """
         with fixed_arithmetic(), flushed_denormals():
-            predicted = [next(steps).values for steps in self.steps(self.n_scored + 1)]
+            predicted = [next(steps) for steps in self.steps(self.n_scored + 1)]
         losses = np.full((1, self.n_readouts), np.nan)
         losses[:, self.columns] = 0.0
         values = self.in_order(list(chain(*predicted)))

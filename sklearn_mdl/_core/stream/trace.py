@@ -242,16 +242,6 @@ class PrequentialTrace:
         return self._numbers["codes"].rows
 
     @property
-    def shares(self) -> np.ndarray:
-        """Probabilities (N, 2) of switching and of the pool before each label."""
-        return self._numbers["shares"].rows
-
-    @property
-    def pool_weights(self) -> np.ndarray:
-        """Weights (N, G) of the groups before each label."""
-        return self._numbers["pool_weights"].rows
-
-    @property
     def summaries(self) -> np.ndarray:
         """Summaries (N, n_kept) of the mixture's predictions."""
         return self._numbers["summaries"].rows

@@ -15,6 +15,7 @@ from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Kernel, Pairs
 from sklearn_mdl._core.kernels.reduced import (
     ExtendedRidge,
     ReducedRidge,
+    kernel_of,
     landmark_root,
     with_root,
 )
@@ -282,7 +283,7 @@ class KernelGroup:
 
         first = {name: value.to(self.device) for name, value in learned[0].items()}
         root, alphas, weights = self._root(), self.ridge.alphas, stacked("weights")
-        leading = with_root(first["places"], root @ root.mT)
+        leading = with_root(first["places"], kernel_of(root))
         if "covariance" in first:
             covariance = stacked("covariance")
             self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)

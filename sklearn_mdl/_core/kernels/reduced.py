@@ -94,11 +94,17 @@ class ExtendedRidge(ForwardRidge):
 
     def condensed(self, targets: Tensor) -> ReducedRidge:
         """Return the posterior over the features' weights, given all targets (N, P)."""
-        kernel = self._root @ self._root.mT
+        kernel = kernel_of(self._root)
         leading = places, root = with_root(leading_landmarks(kernel), kernel)
+        left_out = torch.ones(len(kernel), dtype=torch.bool, device=root.device)
+        left_out[places] = False
         later = self._later @ self._root[places].mT
-        features = torch.cat([kernel[:, places], later]).mT
-        features = torch.linalg.solve_triangular(root, features, upper=False).mT
+        others = torch.cat([kernel[left_out][:, places], later]).mT
+        others = torch.linalg.solve_triangular(root, others, upper=False).mT
+        features = root.new_empty(len(targets), len(root))
+        features[places] = root  # the features of the chosen landmarks
+        features[: len(kernel)][left_out] = others[: len(kernel) - len(root)]
+        features[len(kernel) :] = others[len(kernel) - len(root) :]
         products = add_lower_products(torch.zeros_like(root), features)
         known = features.mT @ targets
         shape = len(self.alphas), *root.shape
@@ -221,6 +227,15 @@ def panels(size: int) -> Iterator[tuple[int, slice]]:
     """Yield the first column and the columns of each panel of a lower triangle."""
     for start in range(0, size, PANEL):
         yield start, slice(start, min(start + PANEL, size))
+
+
+def kernel_of(root: Tensor) -> Tensor:
+    """Return the product of a lower triangular root with its transpose."""
+    kernel = torch.empty_like(root)
+    for _, rows in panels(len(root)):
+        own = root[: rows.stop, : rows.stop]
+        kernel[rows, : rows.stop] = own[rows] @ own.mT
+    return kernel.tril() + kernel.tril(-1).mT
 
 
 def add_lower_products(to: Tensor, features: Tensor) -> Tensor:

@@ -200,7 +200,9 @@ class KernelGroup:
         """
         kernels = [self.values(pair) for pair in pairs]
         n_sound, (_, among) = n_known, pairs
-        while n_sound and callable(self.kernel.name) and any(map(_is_lost, kernels)):
+        while n_sound and callable(self.kernel.name):
+            if not any(kernel.numel() and kernel.isnan().all() for kernel in kernels):
+                break
             n_sound -= 1
             rows = rows.clone()
             rows[n_sound:] = 0  # as for unknown rows
@@ -325,10 +327,6 @@ def places_of(groups: Sequence[KernelGroup]) -> Iterator[tuple[KernelGroup, slic
         last = first + len(group.ridge.alphas)
         yield group, slice(first, last)
         first = last
-
-
-def _is_lost(kernel: Tensor) -> bool:
-    return bool(kernel.numel() and kernel.isnan().all())
 
 
 class OpenBlock(RowBlock):

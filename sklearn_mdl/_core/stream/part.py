@@ -174,8 +174,6 @@ def states_joined(
 
 def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:
     """Return a round's results as arrays, with NaN for classes not known yet."""
-    if not scores:
-        return {}
     values = [torch.stack(each.values, 1).cpu().numpy() for each in scores]
     width = max(value.shape[2] for value in values)
     gaps = [(0, 0), (0, 0)]

@@ -101,16 +101,10 @@ class Schedule:
         The result has shape (stop - start + 1,).
         """
         n_known = np.maximum(np.arange(start, stop + 1) - self.delay, 0)
-        place = bisect_right(self.ends, start)
-        for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
-            if first > stop:
-                break
-            within = n_known[max(first - start, 0) : end - start]
-            np.minimum(within, first, out=within)
-        return n_known
+        return np.minimum(n_known, self.groups(start, stop + 1))
 
     def groups(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return a number for each row of a range that identifies the row's group."""
+        """Return the first row of the group of each row of a range."""
         numbers = np.arange(start, stop)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):

@@ -67,18 +67,19 @@ def _check_permutations(options: argparse.Namespace) -> None:
             "--permutations cannot be combined with --keep-order, because the test "
             "assumes rows in random order; leave out --keep-order"
         )
-    if options.readouts == "nets":
+    if options.readouts in ("nets", "stream"):
         raise ValueError(
-            "--permutations needs kernel readouts, which --readouts nets does not "
-            "contain; pass --readouts closed-form"
+            "--permutations needs kernel readouts, which --readouts "
+            f"{options.readouts} does not contain; pass --readouts closed-form"
         )
 
 
 def _permuted(test: sklearn_mdl.switcher.PermutationTest) -> str:
     nulls = test.null_codelengths
     return (
-        f"p = {test.p_value:.3g}: kernel readouts need {test.codelength:.1f} nats, and "
-        f"{nulls.min():.1f} to {nulls.max():.1f} for {len(nulls)} label permutations"
+        f"p = {test.p_value:.3g}: kernel readouts need {test.codelength:.1f} nats for "
+        f"the labels, and {nulls.min():.1f} to {nulls.max():.1f} for {len(nulls)} "
+        "permutations of them"
     )
 
 

@@ -215,6 +215,9 @@ def _check_protocol(name: object, estimator: object) -> None:
         raise TypeError(
             f"{name!r} needs an estimator, got {estimator!r}; pass an instance"
         )
+    if estimator is not None and name in ("logme", "rankme"):
+        cure = f"pass {{{name!r}: None}}, or choose another name for its accuracy"
+        raise invalid(f"The estimator of {name!r}", "None", estimator, cure)
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
         raise TypeError(

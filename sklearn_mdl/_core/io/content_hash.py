@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import sys
+import sysconfig
+from pathlib import Path
+from pickle import PicklingError
+from types import CellType, CodeType, FunctionType
+
 import torch
 from joblib.hashing import NumpyHasher
 
+LIBRARY_FOLDERS = (
+    *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
+    str(Path(__file__).parents[2]),
+)
+LEFT_OUT = {"__doc__", "__firstlineno__"}  # parts of a class that change no result
+EMPTY = CellType()  # a variable of an enclosing function that has no value yet
+
 
 class _Hasher(NumpyHasher):
-    """Hasher of joblib that reads the values of tensors, not their addresses."""
+    """Hasher of joblib that also reads the values of tensors, and users' code.
+
+    Pickles contain addresses of tensors, and only the names of classes and functions.
+    """
 
     def save(self, obj: object) -> None:
         """Write an object to the stream that is hashed."""
         if isinstance(obj, torch.Tensor):
-            values = obj.detach().to_dense().cpu().contiguous().view(-1)
+            if obj.is_meta:
+                raise PicklingError("a tensor on the meta device has no values")
+            values = obj.detach().to_dense().resolve_conj().resolve_neg().cpu()
+            values = values.contiguous().view(-1)
             kind = type(obj).__name__, str(obj.dtype), tuple(obj.shape)
             obj = [*kind, values.view(torch.uint8).numpy()]
+        elif isinstance(obj, type | FunctionType):
+            self._hash.update(repr(_code_of(obj, set())).encode())
         super().save(obj)
 
 
 def content_hash(content: object) -> str:
-    """Return the SHA-1 of an object's pickle.
+    """Return the SHA-1 of an object's pickle, its tensors and its users' code.
+
+    Code of installed libraries is not read, nor are functions that others call.
 
     Raises
     ------
@@ -27,3 +50,39 @@ def content_hash(content: object) -> str:
         If the object cannot be pickled.
     """
     return str(_Hasher(hash_name="sha1", coerce_mmap=True).hash(content))
+
+
+def _code_of(part: object, seen: set[int]) -> object:
+    """Return the code of a user's class or function, without files and lines."""
+    part = getattr(part, "fget", None) or getattr(part, "__func__", part)
+    if id(part) in seen:
+        return None
+    if isinstance(part, type):
+        seen.add(id(part))
+        bases = [vars(base) for base in part.__mro__ if _is_own(base)]
+        names = [sorted({*base} - LEFT_OUT) for base in bases]
+        pairs = zip(bases, names, strict=True)
+        return [(n, _code_of(base[n], seen)) for base, own in pairs for n in own]
+    if isinstance(part, FunctionType):
+        seen.add(id(part))
+        if not _is_own(part):
+            return None
+        inner = [cell.cell_contents for cell in part.__closure__ or () if cell != EMPTY]
+        inner = [each for each in inner if isinstance(each, FunctionType)]
+        parts = part.__code__, part.__defaults__, *inner
+        return [_code_of(each, seen) for each in parts]
+    if isinstance(part, CodeType):
+        constants = [_code_of(each, seen) for each in part.co_consts]
+        return part.co_code, part.co_names, constants
+    if isinstance(part, tuple | frozenset):
+        texts = [repr(_code_of(each, seen)) for each in part]
+        return sorted(texts) if isinstance(part, frozenset) else texts
+    return part if isinstance(part, int | float | str | bytes) else None
+
+
+def _is_own(part: type | FunctionType) -> bool:
+    """Return True for a class or function that no installed library contains."""
+    path = getattr(sys.modules.get(part.__module__), "__file__", None)
+    if path is None:
+        return part.__module__ == "__main__"
+    return not path.startswith(LIBRARY_FOLDERS)

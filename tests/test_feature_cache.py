@@ -449,6 +449,7 @@ KEYS = """
 import sys
 import numpy as np
 import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -476,6 +477,8 @@ for given, X in [
     (FrozenEstimator(image), images),
 ]:
     print(FeatureCache("features").path(given, X).name)
+words = frozenset(["a", "the", "of"])
+print(FeatureCache("features").path(TfidfVectorizer(stop_words=words), texts).name)
 race = EncoderRace({"a": image, "none": None}, 2, folder=sys.argv[1])
 rows = images + np.arange(2, dtype=np.uint8)[:, None, None, None]
 print(race.resume().n_labels_, file=sys.stderr)
@@ -496,7 +499,7 @@ def test_keys_are_the_same_in_every_process(tmp_path):
     ]
     names = found[0].stdout.split()
     assert found[1].stdout.split() == names
-    assert len(set(names)) == 4
+    assert len(set(names)) == 5
     assert [each.stderr.split()[-1] for each in found] == ["0", "2"]
 
 

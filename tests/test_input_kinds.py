@@ -93,6 +93,14 @@ def test_what_the_rows_come_in_changes_no_bit(kind, expected):
     assert (said.n_rows, said.memory_bytes) == (120, wanted.memory_bytes)
 
 
+def test_a_dry_run_names_the_row_of_a_missing_label():
+    y = Y.astype(float)
+    y[3] = np.nan
+    for call in (switcher(shuffle=True).fit, switcher(shuffle=True).dry_run):
+        with pytest.raises(ValueError, match="row 3"):
+            call(X, y)
+
+
 NUMBERS = 2**53 + np.arange(3)  # float64 knows two of them
 
 

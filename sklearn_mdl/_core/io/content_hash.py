@@ -34,6 +34,8 @@ class _Hasher(NumpyHasher):
             values = values.contiguous().view(-1)
             kind = type(obj).__name__, str(obj.dtype), tuple(obj.shape)
             obj = [*kind, values.view(torch.uint8).numpy()]
+        elif isinstance(obj, frozenset):  # hashed like a set, whatever its order
+            obj = frozenset.__name__, set(obj)
         elif isinstance(obj, type | FunctionType):
             self._hash.update(repr(_code_of(obj, set())).encode())
         super().save(obj)
@@ -49,7 +51,10 @@ def content_hash(content: object) -> str:
     pickle.PicklingError, TypeError or AttributeError
         If the object cannot be pickled.
     """
-    return str(_Hasher(hash_name="sha1", coerce_mmap=True).hash(content))
+    try:
+        return str(_Hasher(hash_name="sha1", coerce_mmap=True).hash(content))
+    except RuntimeError as error:  # torch cannot pickle or copy a part
+        raise PicklingError(str(error)) from error
 
 
 def _code_of(part: object, seen: set[int]) -> object:

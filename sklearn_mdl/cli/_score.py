@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_groups(parser)
     _options.add_switcher(parser)
     _options.add_targets(parser)
-    help = "save the losses as .npy or .safetensors, for remix"
+    help = "save the losses as .npy, for remix"
     _options.add(parser, "--losses", help, "PATH", type=Path)
     _options.add_permutations(parser)
     help = "number of threads that evaluate readouts in parallel"

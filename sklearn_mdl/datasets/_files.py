@@ -118,8 +118,8 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
         If the directory or the labels of a dataset are missing.
     ValueError
         If the directory has no dataset, a dataset has no features, or a file is
-        invalid. Also if a dataset has two files for an encoder, or features and labels
-        of different lengths.
+        invalid. Also if a dataset has two files for an encoder, groups in a file of
+        another kind, or features and labels of different lengths.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -151,6 +151,9 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
     labels = load_labels(labels_file)
     features = load_encoders(folder, len(labels))
     if groups_file is None:
+        if unread := sorted(file.name for file in folder.glob(f"{_GROUPS_STEM}.*")):
+            required, cure = _names(_GROUPS_STEM), "save the groups with np.save"
+            raise damaged(folder, required, f"it has {unread[0]!r}", cure)
         return features, labels
     return features, labels, load_groups(groups_file)
 

@@ -31,7 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "the race reads new lines until it stops (default: standard input)"
     )
     _options.add(parser, "--labels", help, "PATH", type=Path)
-    _options.add_flag(parser, "--once", "stop at the end of the file of labels")
+    help = "stop at the end of the file of labels"
+    parser.add_argument("--once", action="store_true", help=help)
     help = "number of classes that can occur (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
     help = "also stop once no encoder can be over NATS per label ahead of the leader"

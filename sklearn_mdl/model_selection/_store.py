@@ -124,14 +124,10 @@ def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
         return None
     if not isinstance(stored, dict) or not isinstance(stored.get("terms"), dict):
         return None
-    terms = stored["terms"]
-    if canonical({**stored, "terms": None}) != canonical({**identity, "terms": None}):
-        return None
-    return Terms.from_json(terms)
-
-
-def _is_other(path: Path) -> bool:
-    return os.path.lexists(path) and not path.is_dir()
+    same = canonical({**stored, "terms": None}) == canonical(
+        {**identity, "terms": None}
+    )
+    return Terms.from_json(stored["terms"]) if same else None
 
 
 class CellStore:
@@ -154,7 +150,8 @@ class CellStore:
     """
 
     def __init__(self, folder: Path, *switchers: Switcher) -> None:
-        if not folder.is_dir() and any(map(_is_other, (folder, *folder.parents))):
+        places = folder, *folder.parents
+        if any(os.path.lexists(p) and not p.is_dir() for p in places):
             raise NotADirectoryError(
                 f"Cells must be kept in a directory, but {folder} cannot be one, since "
                 "a file is in the way; pass another results=FOLDER"

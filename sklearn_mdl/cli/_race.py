@@ -131,14 +131,12 @@ def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
     if whole:
         data = data[: data.rfind(b"\n") + 1]
     try:
-        lines = data.decode("utf-8-sig").split("\n")
+        lines = [line.strip() for line in data.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} must be a text file in UTF-8, but {error}; save it as UTF-8"
         ) from error
-    if not lines[-1].strip():
-        del lines[-1]
-    return [line.strip() for line in lines]
+    return lines if lines[-1] else lines[:-1]
 
 
 def _check_former(

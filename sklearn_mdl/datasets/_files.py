@@ -150,9 +150,8 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
         )
     labels = load_labels(labels_file)
     features = load_encoders(folder, len(labels))
-    if groups_file is None:
-        return features, labels
-    return features, labels, load_groups(groups_file)
+    groups = () if groups_file is None else (load_groups(groups_file),)
+    return features, labels, *groups
 
 
 def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.ndarray]:

@@ -100,11 +100,10 @@ def _content(text: bytes, where: object) -> dict[str, object]:
         canonical(content)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    entries = {"sha256", KEY, "identity", "cell"}
     if not isinstance(content, dict) or KEY not in content:
         raise ValueError("it is not the record of a cell")
     check_format(where, "cell", content)
-    if content.keys() != entries:
+    if content.keys() != {"sha256", KEY, "identity", "cell"}:
         raise ValueError("it is not the record of a cell")
     checksum = content.pop("sha256")
     if digest_of(content) != checksum:

@@ -93,8 +93,7 @@ class LabelledEstimator(BaseEstimator):
             with default_torch():
                 self._fit(data)
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            self.__dict__ = before
             raise
         return self
 

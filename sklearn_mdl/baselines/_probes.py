@@ -44,8 +44,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        places = self.predict_proba(X).argmax(1)
-        classes: Array = self.classes_[places]
+        classes: Array = self.classes_[self.predict_proba(X).argmax(1)]
         return classes
 
     def _checked_rows(self, X: ArrayLike) -> Array:
@@ -156,8 +155,7 @@ class KNeighborsProbe(Probe):
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        rows = self._checked_rows(X)
-        proba: Floats = self.estimator_.predict_proba(rows)
+        proba: Floats = self.estimator_.predict_proba(self._checked_rows(X))
         return proba
 
 

@@ -128,7 +128,8 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
         )
     if is_dataset(directory):
         return {directory.resolve().name: _load_dataset(directory)}
-    folders = sorted(p for p in _visible(directory) if p.is_dir() and _is_filled(p))
+    places = (p for p in _visible(directory) if p.is_dir() and p.name != "__pycache__")
+    folders = sorted(place for place in places if _visible(place))
     if not folders:
         cure = f"store DATASET/ENCODER.npy and DATASET/{_LABELS_STEM}.npy in it"
         raise damaged(directory, "one folder per dataset", "it has none", cure)
@@ -242,10 +243,6 @@ def _files_by_stem(folder: Path) -> dict[str, Path]:
 
 def _visible(folder: Path) -> list[Path]:
     return [p for p in folder.iterdir() if not p.name.startswith(".")]
-
-
-def _is_filled(folder: Path) -> bool:
-    return folder.name != "__pycache__" and bool(_visible(folder))
 
 
 def _names(stem: str) -> str:

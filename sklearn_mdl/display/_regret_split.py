@@ -110,9 +110,8 @@ class RegretSplitDisplay(base.Display):
         """
         curves = mix(losses, strategies, weights)
         readouts, block_losses = best_blocks(losses, n_blocks)
-        n_readouts = np.shape(losses)[1]
         upper_bounds = {
-            name: switching.sequence_cost(prior, readouts, n_readouts, weights)
+            name: switching.sequence_cost(prior, readouts, np.shape(losses)[1], weights)
             for name, prior in _or_default(strategies).items()
         }
         codelengths = {name: float(curve.sum()) for name, curve in curves.items()}

@@ -63,10 +63,10 @@ class FeatureCache:
     Each feature set has a key. For network encoders (TimmEncoder, TorchEncoder and
     HiddenStatesEncoder), the key contains the weights, the public attributes of modules
     that are not timm's, the preprocessing, the layers, the pooling and the content of
-    the input. For other transformers, it contains their
-    settings and learned state, the data and the library versions, and the size and
-    modification time of each file whose path is in the data. All keys contain the code
-    of your own classes, and of your own functions among the settings.
+    the input. For other transformers, it contains their settings and learned state, the
+    data and the library versions, and the size and modification time of each file whose
+    path is in the data. All keys contain the code of your own classes, except for
+    private constants, and of your own functions among the settings.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
     a warning. So is a set of a network encoder if its last row is not what the encoder

@@ -30,6 +30,7 @@ from sklearn_mdl.ranking import LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 LAST = "A race compares predictions of these labels, not accuracies on new rows."
+RULES = ("alpha", "within", "method", "start")  # parameters passed to LossRace
 LARGEST_LOG = 700.0  # the exponential of a larger log would overflow
 
 
@@ -390,10 +391,7 @@ class EncoderRace(BaseEstimator):
         return LossRace(
             (len(self.encoders),),
             self.n_classes,
-            alpha=self.alpha,
-            within=self.within,
-            method=self.method,
-            start=self.start,
+            **{name: getattr(self, name) for name in RULES},
         )
 
     def _check_unchanged(self) -> None:
@@ -407,7 +405,7 @@ class EncoderRace(BaseEstimator):
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
         """Return the settings that must not change before the race is resumed."""
-        names = ("n_classes", "alpha", "within", "method", "start", "random_state")
+        names = ("n_classes", *RULES, "random_state")
         return {
             "encoders": [  # in this order, since losses are stored without names
                 [name, inputs.digest_of_encoder(name, e)]

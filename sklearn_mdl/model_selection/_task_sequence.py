@@ -29,7 +29,7 @@ from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import TransferDisplay, data_frame
-from sklearn_mdl.model_selection._certainty import Losses, sample_of
+from sklearn_mdl.model_selection._certainty import Floats, Losses, sample_of
 from sklearn_mdl.model_selection._given import refuse_new_classes
 from sklearn_mdl.model_selection._scorers import _detach
 from sklearn_mdl.switcher import MDLReadoutSwitcher
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-Floats = NDArray[np.float64]
 LEAST = 1e-300  # added to the probability of each class of a task, to avoid zeros
 
 
@@ -293,14 +292,13 @@ class TaskSequence(BaseEstimator):
         first, second = np.nonzero(~np.eye(len(self.task_names_), dtype=bool))
         low, high = self.transfer_intervals_[first, second].T
         conditional = self.conditional_codelengths_.mean(axis=0)
-        null = self.null_codelengths_.mean(axis=0)
         return data_frame(
             {
                 "first": [self.task_names_[a] for a in first],
                 "second": [self.task_names_[b] for b in second],
                 "codelength": self.codelengths_.mean(axis=0)[second],
                 "conditional_codelength": conditional[first, second],
-                "null_codelength": null[first, second],
+                "null_codelength": self.null_codelengths_.mean(axis=0)[first, second],
                 "transfer": self.transfer_[first, second],
                 "low": low,
                 "high": high,

@@ -15,7 +15,9 @@ LIBRARY_FOLDERS = (
     *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
     str(Path(__file__).parents[2]),
 )
-LEFT_OUT = {"__doc__", "__firstlineno__"}  # parts of a class that change no result
+CONSTANTS = (
+    int | float | str | bytes | tuple
+)  # private ones, as of __doc__, are ignored
 EMPTY = CellType()  # a variable of an enclosing function that has no value yet
 
 
@@ -65,9 +67,12 @@ def _code_of(part: object, seen: set[int]) -> object:
     if isinstance(part, type):
         seen.add(id(part))
         bases = [vars(base) for base in part.__mro__ if _is_own(base)]
-        names = [sorted({*base} - LEFT_OUT) for base in bases]
-        pairs = zip(bases, names, strict=True)
-        return [(n, _code_of(base[n], seen)) for base, own in pairs for n in own]
+        own = [(name, base[name]) for base in bases for name in sorted(base)]
+        return [
+            (name, _code_of(value, seen))
+            for name, value in own
+            if not name.startswith("_") or not isinstance(value, CONSTANTS)
+        ]
     if isinstance(part, FunctionType):
         seen.add(id(part))
         if not _is_own(part):
@@ -82,7 +87,7 @@ def _code_of(part: object, seen: set[int]) -> object:
     if isinstance(part, tuple | frozenset):
         texts = [repr(_code_of(each, seen)) for each in part]
         return sorted(texts) if isinstance(part, frozenset) else texts
-    return part if isinstance(part, int | float | str | bytes) else None
+    return part if isinstance(part, CONSTANTS) else None
 
 
 def _is_own(part: type | FunctionType) -> bool:

@@ -15,9 +15,7 @@ LIBRARY_FOLDERS = (
     *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
     str(Path(__file__).parents[2]),
 )
-CONSTANTS = (
-    int | float | str | bytes | tuple
-)  # private ones, as of __doc__, are ignored
+CONSTANTS = (int, float, str, bytes, tuple)  # in a class, private ones are ignored
 EMPTY = CellType()  # a variable of an enclosing function that has no value yet
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -93,7 +92,8 @@ class FeatureCache:
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> from sklearn_mdl.encoders import FeatureCache, TorchEncoder
+    >>> from torch import nn
+    >>> from sklearn_mdl.encoders import FeatureCache, TorchEncoder
     >>> encoder = TorchEncoder(nn.Conv2d(3, 4, 3), pool="avg")
     >>> images = np.zeros((5, 8, 8, 3), np.uint8)
     >>> features = FeatureCache("features").features(encoder, images)
@@ -280,14 +280,15 @@ def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
 
     An interrupted extraction continues where it stopped, if the encoder is the same.
     """
-    begin = partial(GrowingArray, sum(encoder.view_widths_), part, dtype="<f4")
-    rows = begin()
+    width = sum(encoder.view_widths_)
+    rows = GrowingArray(width, part, dtype="<f4")
     n_rows = min(rows.count_left() or 0, len(items))
     # Continue after a complete minibatch, since minibatches affect the last bits.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
         rows.adopt(n_rows)
-        rows = rows if _agrees(encoder, items, rows.rows) else begin()
+        if not _agrees(encoder, items, rows.rows):
+            rows = GrowingArray(width, part, dtype="<f4")
     for batch in encoder.batches(items, start=rows.n_rows):
         rows.append(batch)
     return rows.rows

@@ -513,6 +513,10 @@ def scaled(X):
     return np.asarray(X) * 3
 
 
+def with_default(X, *, factor=1 * 3):
+    return np.asarray(X) * factor
+
+
 def applied(X, function):
     return function(X)
 
@@ -530,6 +534,13 @@ class Scaled(Base):
     pass
 
 
+class Listed(Base):
+    factors = {"rows": [1 * 3]}
+
+    def transform(self, X):
+        return np.asarray(X) * self.factors["rows"][0]
+
+
 class Tripled(nn.Module):
     def forward(self, batch):
         return batch.flatten(1) * 3
@@ -540,6 +551,8 @@ OWN_ENCODERS = {
     "pipeline": lambda own: make_pipeline("passthrough", own.Scaled()),
     "function": lambda own: FunctionTransformer(own.scaled),
     "partial function": lambda own: FunctionTransformer(partial(own.scaled)),
+    "default": lambda own: FunctionTransformer(own.with_default),
+    "class attribute": lambda own: own.Listed(),
     "argument": lambda own: FunctionTransformer(
         own.applied, kw_args={"function": own.scaled}
     ),

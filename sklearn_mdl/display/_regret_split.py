@@ -70,7 +70,8 @@ class RegretSplitDisplay(base.Display):
         own = list(codelengths.values())
         (self.codelengths,) = base.vectors(self.names, codelengths=own)
         self.learning = float(learning)
-        if not np.isfinite(nats := [self.learning, *self.codelengths.tolist()]).all():
+        nats = [self.learning, *self.codelengths.tolist()]
+        if not np.isfinite(nats).all():
             raise invalid("learning and codelengths", "finite", nats, "clip losses")
         if upper_bounds is None:
             upper_bounds = dict.fromkeys(self.names, np.nan)

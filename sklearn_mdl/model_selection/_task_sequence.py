@@ -193,15 +193,16 @@ class TaskSequence(BaseEstimator):
             ordered = [_shuffle(task, [seed, i, j]) for j, task in enumerate(encoded)]
             with fixed_arithmetic():
                 losses.append(new._evaluate(ordered, places, i, seed))
-        self.__dict__.update(vars(new), task_names_=names, sequence_=sequence)
-        raw = self.codelengths_[:, np.newaxis] - self.conditional_codelengths_
-        saved = self.null_codelengths_ - self.conditional_codelengths_
-        self.transfer_, self.raw_transfer_ = saved.mean(axis=0), raw.mean(axis=0)
+        new.task_names_, new.sequence_ = names, sequence
+        raw = new.codelengths_[:, np.newaxis] - new.conditional_codelengths_
+        saved = new.null_codelengths_ - new.conditional_codelengths_
+        new.transfer_, new.raw_transfer_ = saved.mean(axis=0), raw.mean(axis=0)
         halves = np.full((len(names), len(names), 1), np.nan)
         if self.n_orders > 1:
             for pair in losses[0]:
                 halves[pair] = _half([by_pair[pair] for by_pair in losses], self.level)
-        self.transfer_intervals_ = self.transfer_[..., np.newaxis] + halves * [-1, 1]
+        new.transfer_intervals_ = new.transfer_[..., np.newaxis] + halves * [-1, 1]
+        self.__dict__ = new.__dict__
         return self
 
     def _encoded(self, tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[_Task]:

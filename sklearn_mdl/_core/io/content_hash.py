@@ -28,8 +28,6 @@ class _Hasher(NumpyHasher):
     def save(self, obj: object) -> None:
         """Write an object to the stream that is hashed."""
         if isinstance(obj, torch.Tensor):
-            if obj.is_meta:
-                raise PicklingError("a tensor on the meta device has no values")
             values = obj.detach().to_dense().resolve_conj().resolve_neg().cpu()
             values = values.contiguous().view(-1)
             kind = type(obj).__name__, str(obj.dtype), tuple(obj.shape)
@@ -53,7 +51,7 @@ def content_hash(content: object) -> str:
     """
     try:
         return str(_Hasher(hash_name="sha1", coerce_mmap=True).hash(content))
-    except RuntimeError as error:  # torch cannot pickle or copy a part
+    except RuntimeError as error:  # torch cannot pickle or read a part
         raise PicklingError(str(error)) from error
 
 
@@ -76,14 +74,14 @@ def _code_of(part: object, seen: set[int]) -> object:
         if not _is_own(part):
             return None
         inner = [cell.cell_contents for cell in part.__closure__ or () if cell != EMPTY]
-        inner = [each for each in inner if isinstance(each, FunctionType)]
-        parts = part.__code__, part.__defaults__, *inner
+        parts = part.__code__, part.__defaults__, part.__kwdefaults__, *inner
         return [_code_of(each, seen) for each in parts]
     if isinstance(part, CodeType):
         constants = [_code_of(each, seen) for each in part.co_consts]
         return part.co_code, part.co_names, constants
-    if isinstance(part, tuple | frozenset):
-        texts = [repr(_code_of(each, seen)) for each in part]
+    if isinstance(part, tuple | list | frozenset | dict):
+        items = part.items() if isinstance(part, dict) else part
+        texts = [repr(_code_of(each, seen)) for each in items]
         return sorted(texts) if isinstance(part, frozenset) else texts
     return part if isinstance(part, CONSTANTS) else None
 

@@ -12,11 +12,12 @@ more. "ranking and probe" is the accuracy of "logistic", multiplied by n / 1,000
 the nats per label.
 
 All values are saved in the folder of results, so you can resume an interrupted run or
-extend a finished one. The report includes all values in the folder. Without
-``FEATURES``, the report shows ``choice.json``, which ``--keep`` writes next to this
-file. With ``--methods``, only these methods are run. The report compares them with the
-other methods in ``choice.json``, except for seconds, which are not comparable. Seconds
-are printed separately if "logistic" is among the methods. ``--fresh`` uses draws of
+extend a finished one. The report includes all values in the folder for the chosen
+datasets, numbers of labels and draws. Without ``FEATURES``, the report shows
+``choice.json``, which ``--keep`` writes next to this file. With ``--methods``, which
+needs ``FEATURES``, only these methods are run. The report compares them with the other
+methods in ``choice.json``, except for seconds, which are not comparable. Seconds are
+printed separately if the folder contains those of "logistic". ``--fresh`` uses draws of
 labels on which we compared no lists or settings, and reports only the methods that are
 run on these draws.
 """
@@ -66,8 +67,8 @@ class _Store:
     Parameters
     ----------
     folder : Path
-        New lines are appended to ``values.csv``. ``codes`` contains the codes of rows,
-        and ``truth`` the predictions on the held-out rows.
+        New lines are appended to ``values.csv``. ``codes`` contains the nats of each
+        row, and ``truth`` the hits and log-probabilities on the held-out rows.
     """
 
     def __init__(self, folder):
@@ -267,8 +268,8 @@ class Choice:
             KEPT.write_text(text)
         kept = Kept.from_json(json.loads(text))
         print_tables(kept)
-        if self.methods and "logistic accuracy" in self.seconds:
-            print("\nSeconds of this run")
+        if self.features and self.methods and "logistic accuracy" in self.seconds:
+            print("\nSeconds of the values in this folder")
             labels = sorted(self.seconds["logistic accuracy"])
             print_seconds(kept._replace(seconds=self.seconds), labels)
 

@@ -1,9 +1,9 @@
 """Encoded labels: does the message have the expected size, and is decoding correct?
 
-The labels of digits, wine, breast cancer and iris are encoded with the list "nets",
-without pool and race, and then decoded. If you pass a folder of features, its datasets
-follow, with all encoders or with those that you name. On one machine, every run gives
-the same sizes.
+The labels of digits, wine, breast cancer and iris are encoded with the readouts "nets",
+without a pool or a race, and then decoded. If you pass a folder of features, its
+datasets are encoded too, with all encoders or with those that you name. On one machine,
+every run gives the same sizes.
 """
 
 import math
@@ -109,5 +109,6 @@ class Coding:
         )
         worst = (np.abs(payload - bits) - 0.001 * bits).max()
         print(
-            f"all labels were decoded; payload within 0.1 % + {max(0, worst):.1f} bits"
+            "All labels were decoded. Payloads differ from codelengths by at most "
+            f"0.1 % + {max(0, worst):.1f} bits."
         )

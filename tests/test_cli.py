@@ -231,6 +231,14 @@ def test_rank_refuses_real_labels_beside_classes(study, capsys):
     assert f"those of dataset 'two' are real numbers; {cure}" in said
 
 
+def test_groups_in_a_file_of_another_kind_are_not_ignored(study, capsys):
+    (study / "two" / "groups.csv").write_text("patient\n1\n")
+    assert rank(study, "--readouts", "closed-form")[0] == 2
+    said = complaint(capsys, "rank")
+    assert "must hold groups.npy, groups.npz or groups.safetensors, but it has" in said
+    assert said.endswith("'groups.csv'; save the groups with np.save")
+
+
 def test_rank_refuses_the_accuracy_of_rows_in_groups_before_it_runs(study, capsys):
     n_rows = len(np.load(study / "two" / "labels.npy"))
     np.save(study / "two" / "groups.npy", np.arange(n_rows) // 2)

@@ -615,7 +615,11 @@ def test_intervals_hold_the_means_of_a_later_ranking_in_other_orders(n_orders):
         (-np.ones(50), {"n": 99}, "`curves` must be at least 0"),
         (np.ones(50), {"n": 50}, "`n` must be an integer of at least 51"),
         (np.ones(50), {"n": 99, "level": 1}, "`level` must be a number between"),
-        (np.ones(50), {"n": 99, "groups": np.ones(50)}, "at least two groups, got 1"),
+        (
+            np.ones(50),
+            {"n": 99, "groups": np.ones(50)},
+            "of at least two groups, got 1; pass groups=None",
+        ),
         (np.ones(50), {"n": 99, "groups": np.ones(49)}, r"of shape \(50,\) or \(1, 50"),
     ],
 )

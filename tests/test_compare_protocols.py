@@ -446,10 +446,10 @@ def test_several_datasets_are_measured_each_as_alone(data):
 
 
 class Counting(TransformerMixin, BaseEstimator):
-    fits = 0
+    _fits = 0
 
     def fit(self, X, y=None):
-        type(self).fits += 1
+        type(self)._fits += 1
         self.fitted_ = True
         return self
 
@@ -464,7 +464,7 @@ def test_features_are_kept_where_asked_and_shared_with_a_ranking(data, tmp_path)
         compare_protocols(encoders, datasets, protocols=["knn"], results=results)
         for results in (tmp_path, str(tmp_path), None)
     )
-    assert Counting.fits == 2  # for the ranking, and where nothing is kept
+    assert Counting._fits == 2  # for the ranking, and where nothing is kept
     assert_array_equal(kept.values, again.values)
     assert_array_equal(kept.values, plain.values)
 

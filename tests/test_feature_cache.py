@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import numpy as np
 import pytest
@@ -397,10 +398,58 @@ def test_modules_differ_by_their_attributes(tmp_path):
     assert len(sets(tmp_path)) == 4
 
 
+def with_hook(factor):
+    module = nn.Sequential(nn.Flatten())
+    module.register_forward_hook(lambda module, inputs, output: output * factor)
+    return module
+
+
+def with_function(factor):
+    module = nn.Sequential(nn.Flatten())
+    module.forward = lambda batch: batch.flatten(1) * factor
+    return module
+
+
+@pytest.mark.parametrize("made", [with_hook, with_function])
+def test_features_of_a_module_that_keys_do_not_tell_apart_are_computed_again(
+    made, tmp_path, monkeypatch
+):
+    cache = FeatureCache(tmp_path)
+    one, other = (
+        TorchEncoder(made(k), pool="model", device="cpu", batch_size=4) for k in (1, 3)
+    )
+    features = cache.features(one, IMAGES).copy()
+    with pytest.warns(UserWarning, match=r"^Recomputing .* of another encoder"):
+        found = cache.features(other, IMAGES)
+    np.testing.assert_array_equal(found, features * 3)
+    assert len(sets(tmp_path)) == 1
+    sets(tmp_path)[0].unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(TorchEncoder, "batches", broken_off(8))
+        with pytest.raises(KeyboardInterrupt):
+            cache.features(one, IMAGES)
+    np.testing.assert_array_equal(cache.features(other, IMAGES), features * 3)
+
+
+def broken_off(n_rows):
+    """Return a method like ``batches`` that is interrupted after some rows."""
+    whole = TorchEncoder.batches
+
+    def batches(self, X, start=0):
+        for batch in whole(self, X, start):
+            if start >= n_rows:
+                raise KeyboardInterrupt
+            start += len(batch)
+            yield batch
+
+    return batches
+
+
 KEYS = """
 import sys
 import numpy as np
 import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -428,6 +477,8 @@ for given, X in [
     (FrozenEstimator(image), images),
 ]:
     print(FeatureCache("features").path(given, X).name)
+words = frozenset(["a", "the", "of"])
+print(FeatureCache("features").path(TfidfVectorizer(stop_words=words), texts).name)
 race = EncoderRace({"a": image, "none": None}, 2, folder=sys.argv[1])
 rows = images + np.arange(2, dtype=np.uint8)[:, None, None, None]
 print(race.resume().n_labels_, file=sys.stderr)
@@ -448,7 +499,7 @@ def test_keys_are_the_same_in_every_process(tmp_path):
     ]
     names = found[0].stdout.split()
     assert found[1].stdout.split() == names
-    assert len(set(names)) == 4
+    assert len(set(names)) == 5
     assert [each.stderr.split()[-1] for each in found] == ["0", "2"]
 
 
@@ -460,6 +511,14 @@ from torch import nn
 
 def scaled(X):
     return np.asarray(X) * 3
+
+
+def with_default(X, *, factor=1 * 3):
+    return np.asarray(X) * factor
+
+
+def applied(X, function):
+    return function(X)
 
 
 class Base(TransformerMixin, BaseEstimator):
@@ -475,6 +534,13 @@ class Scaled(Base):
     pass
 
 
+class Listed(Base):
+    factors = {"rows": [1 * 3]}
+
+    def transform(self, X):
+        return np.asarray(X) * self.factors["rows"][0]
+
+
 class Tripled(nn.Module):
     def forward(self, batch):
         return batch.flatten(1) * 3
@@ -484,6 +550,15 @@ OWN_ENCODERS = {
     "frozen": lambda own: FrozenEstimator(own.Scaled()),
     "pipeline": lambda own: make_pipeline("passthrough", own.Scaled()),
     "function": lambda own: FunctionTransformer(own.scaled),
+    "partial function": lambda own: FunctionTransformer(partial(own.scaled)),
+    "default": lambda own: FunctionTransformer(own.with_default),
+    "class attribute": lambda own: own.Listed(),
+    "argument": lambda own: FunctionTransformer(
+        own.applied, kw_args={"function": own.scaled}
+    ),
+    "frozen pipeline": lambda own: FrozenEstimator(
+        make_pipeline(own.Scaled()).fit(np.ones((4, 2)))
+    ),
     "network": lambda own: TorchEncoder(nn.Sequential(own.Tripled()), pool="model"),
 }
 
@@ -493,7 +568,7 @@ def test_features_are_computed_again_if_the_encoder_has_other_code(
     kind, tmp_path, monkeypatch
 ):
     monkeypatch.syspath_prepend(tmp_path)
-    name, means = f"own_{kind}", []
+    name, means = f"own_{kind.replace(' ', '_')}", []
     X = IMAGES[:4] if kind == "network" else np.ones((4, 2))
     for code in (OWN, OWN, OWN.replace("* 3", "* 30"), OWN):
         (tmp_path / f"{name}.py").write_text(code)
@@ -504,6 +579,23 @@ def test_features_are_computed_again_if_the_encoder_has_other_code(
         means.append(FeatureCache(tmp_path / "features").features(given, X).mean())
     assert means[0] == means[1] == means[3] == pytest.approx(means[2] / 10)
     assert len(sets(tmp_path / "features")) == 2
+
+
+def test_classes_of_a_notebook_are_compared_by_their_code(tmp_path):
+    cell = "from sklearn_mdl.encoders import FeatureCache\n" + OWN
+    cell += "\nprint(FeatureCache('features').path(Scaled(), [[1.0]]).name)\n"
+    names = [
+        subprocess.run(
+            [sys.executable, "-"],
+            input=code,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for code in (cell, "# moved\n" + cell, cell.replace("* 3", "* 30"))
+    ]
+    assert names[0] == names[1] != names[2]
 
 
 def test_transformers_that_have_no_key_are_refused(tmp_path):

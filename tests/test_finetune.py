@@ -451,15 +451,15 @@ def test_on_real_images_a_pretrained_network_is_worth_more_than_one_from_scratch
 
 
 class Counting(Net):
-    n_images = 0
+    _n_images = 0
 
     def forward(self, x):
-        type(self).n_images += len(x)
+        type(self)._n_images += len(x)
         return super().forward(x)
 
 
 def counting():
-    Counting.n_images = 0
+    Counting._n_images = 0
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return TorchEncoder(Counting(), mode="L", batch_size=16)
@@ -478,7 +478,7 @@ def test_images_are_encoded_once_for_all_readouts_of_an_encoder(copies):
     scored(X[:80], y[:80], pairs)
     # Each module is fitted once, to one image; clones share theirs.
     n_modules = 3 if copies == "copied" else 1
-    assert Counting.n_images == 80 + n_modules
+    assert Counting._n_images == 80 + n_modules
 
 
 def test_encoders_are_left_as_they_are():

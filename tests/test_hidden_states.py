@@ -120,10 +120,10 @@ def test_collecting_goes_on_after_an_interruption(model, tmp_path, capsys):
         cached.fit_transform(TEXTS)
     model._n_runs, model._fail_at = 0, None
     assert_array_equal(cached.transform(TEXTS), wanted)
-    assert model._n_runs == 1  # the last minibatch
+    assert model._n_runs == 2  # for the last adopted row and the last minibatch
     assert "5/5" in capsys.readouterr().err
     assert_array_equal(cached.transform(TEXTS), wanted)
-    assert model._n_runs == 1
+    assert model._n_runs == 3  # for the last row
     (path,) = tmp_path.glob("*.safetensors")
     assert_array_equal(load_features(path), wanted)
     assert cached.view_slices_ == encoder.view_slices_

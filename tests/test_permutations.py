@@ -184,8 +184,10 @@ def test_the_command_line_permutes_labels(tmp_path, capsys):
     test = switcher.fit(X, y % 2).permutation_test(4)
     printed = capsys.readouterr().out
     p_value, nats = f"{test.p_value:.3g}", f"{test.codelength:.1f}"
-    assert f"p = {p_value}: kernel readouts need {nats} nats, and " in printed
-    assert printed.endswith(" for 4 label permutations\n")
+    assert (
+        f"p = {p_value}: kernel readouts need {nats} nats for the labels, " in printed
+    )
+    assert printed.endswith(" for 4 permutations of them\n")
     study = ["rank", str(tmp_path / "features"), "--out", str(tmp_path / "out")]
     assert main([*study, *quick, "--n-jobs", "1"]) == 0
     assert "p, kernels" in capsys.readouterr().out

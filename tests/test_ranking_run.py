@@ -534,10 +534,10 @@ def test_a_hundred_thousand_damaged_cells_are_refused(written):
 class Touchy(TransformerMixin, BaseEstimator):
     """Counts its calls, and fails on data that begin with a zero."""
 
-    fits = 0
+    _fits = 0
 
     def fit(self, X, y=None):
-        type(self).fits += 1
+        type(self)._fits += 1
         self.fitted_ = True
         return self
 
@@ -702,18 +702,18 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path):
 
 @pytest.fixture
 def touchy():
-    Touchy.fits = 0
+    Touchy._fits = 0
     return {"raw": None, "touchy": Touchy()}
 
 
 def test_features_are_computed_once_and_kept(tmp_path, touchy, monkeypatch):
     plain = small().fit(raw_study(), touchy)
-    Touchy.fits = 0
+    Touchy._fits = 0
     scored = count_cells(monkeypatch)
     for _ in range(2):
         kept = small(results=tmp_path).fit(raw_study(), touchy)
         assert_array_equal(kept.codelengths_, plain.codelengths_)
-    assert Touchy.fits == 3
+    assert Touchy._fits == 3
     assert len(scored) == 6
     assert len(list((tmp_path / "features").iterdir())) == 3
 

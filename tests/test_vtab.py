@@ -62,7 +62,7 @@ def write(tmp_path):
                 return labels[task.removeprefix("Clevr").lower()], parts, reds
             case "KittiDistance":
                 return vtab_files.kitti(tmp_path)
-        return getattr(vtab_files, READERS[task].__name__)(tmp_path)
+        return getattr(vtab_files, task.lower())(tmp_path)
 
     return files
 

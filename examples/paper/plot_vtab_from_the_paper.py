@@ -41,8 +41,9 @@ tables = {
 
 # %%
 # Friedman's test shows whether encoders differ at all, and the critical difference
-# shows which of them differ. The paper prints 1.894 and 3.65, computed with the
-# constant for 14 encoders. Here the constant is for the number of encoders compared.
+# shows which of them differ. The paper prints 1.894 for objectives and 3.65 for sizes,
+# both with the constant for 14 encoders. Here the constant is for the number of
+# encoders compared.
 for title, names in tables.items():
     scores = np.transpose([codelengths[name] for name in names])
     n_datasets, n_encoders = scores.shape
@@ -76,13 +77,13 @@ for ax, (title, names) in zip(panels, tables.items(), strict=True):
 panels[-1].set_xlabel("average rank, with the middle 90 % of 1,000 resamples")
 
 # %%
-# Wilcoxon's signed-rank test compares log ratios of the codelengths of a pair, so other
-# encoders do not affect it. The pairs printed here differ significantly after Holm's
-# correction. DINO and MAE are not among these pairs, although the difference between
-# their average ranks is significant.
+# Wilcoxon's signed-rank test compares log ratios of the codelengths of a pair. Other
+# encoders only matter for Holm's correction, which depends on the number of pairs. DINO
+# and MAE are not among the pairs printed here, although the difference between their
+# average ranks is significant.
 scores = np.transpose([codelengths[name] for name in objectives])
 result = pairwise_wilcoxon(scores)
-print("\nWilcoxon, Holm, below 0.1:")
+print("\nPairs that differ (Wilcoxon, Holm-adjusted p < 0.1):")
 for (i, j), p_value in zip(result.pairs, result.adjusted_p_values, strict=True):
     if p_value < 0.1:
         print(f"  {objectives[i]:16s} - {objectives[j]:16s} p = {p_value:.4f}")

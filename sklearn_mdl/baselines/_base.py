@@ -93,8 +93,7 @@ class LabelledEstimator(BaseEstimator):
             with default_torch():
                 self._fit(data)
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            self.__dict__ = before
             raise
         return self
 
@@ -102,19 +101,12 @@ class LabelledEstimator(BaseEstimator):
     def _fit(self, data: Labelled) -> None: ...
 
     def _checked(self, X: ArrayLike, y: ArrayLike) -> Labelled:
-        rows, given = self._validated(X, as_labels(y), reset=True)
+        pair = as_array(X), as_array(as_labels(y))
+        rows, given = validated(self, *pair, dtype=self._precisions, reset=True)
         given = column_or_1d(given, warn=True)
         classes = distinct_classes(given, type(self).__name__)
         labels = np.searchsorted(classes, given).astype(np.int64)
         return Labelled(rows, labels, classes)
-
-    def _validated(
-        self, X: ArrayLike, *y: ArrayLike, reset: bool
-    ) -> tuple[Array, Array]:
-        """Return the rows and labels, or the rows twice if there are no labels."""
-        given = map(as_array, (X, *y))
-        checked = validated(self, *given, dtype=self._precisions, reset=reset)
-        return checked if y else (checked, checked)
 
 
 def checked_pair(

@@ -438,7 +438,6 @@ def _assembled(
     table = np.array([numbers[place] for place in places])
     shape = len(studies), len(encoders), len(wanted)
     values, are_bounds, seconds = table.T.reshape(3, *shape)
-    times = [[study.features[e].seconds for e in encoders] for study in studies]
     return ProtocolComparison(
         tuple(study.name for study in studies),
         tuple(encoders),
@@ -446,7 +445,7 @@ def _assembled(
         values,
         are_bounds.astype(bool),
         seconds,
-        np.array(times),
+        np.array([[study.features[e].seconds for e in encoders] for study in studies]),
         {place: reasons[place] for place in places if place in reasons},
         {place: notes[place] for place in places if place in notes},
         tuple(split.n_train for split in splits),

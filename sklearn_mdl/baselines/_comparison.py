@@ -113,8 +113,7 @@ class ProtocolComparison:
 
         A place is NaN where the average rank is NaN.
         """
-        ranks = self.average_ranks
-        places: Floats = rankdata(ranks, method="min", axis=0, nan_policy="omit")
+        places: Floats = rankdata(self.average_ranks, "min", axis=0, nan_policy="omit")
         return places
 
     @property

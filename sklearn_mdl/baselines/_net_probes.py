@@ -378,8 +378,7 @@ def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
     """
     n_members = len(stack.columns)
     step = _rows_at_once(stack.net.module_, n_members)
-    loss = torch.zeros(n_members, dtype=torch.float64)
-    hits = torch.zeros(n_members, dtype=torch.float64)
+    loss, hits = torch.zeros(2, n_members, dtype=torch.float64)
     for x, y in zip(torch.split(rows.x, step), torch.split(rows.y, step), strict=True):
         log_proba = stack.predict(x[None])
         index = y.expand(n_members, -1)[..., None]

@@ -17,8 +17,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import invalid, validated
 from sklearn_mdl.baselines._base import Array, Floats, Labelled, LabelledEstimator, Seed
 
 
@@ -44,12 +45,12 @@ class Probe(ClassifierMixin, LabelledEstimator):
         X : array-like of shape (n_samples, n_features)
         """
         places = self.predict_proba(X).argmax(1)
-        classes: Array = self.classes_[places]
-        return classes
+        return np.asarray(self.classes_[places])
 
     def _checked_rows(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        return self._validated(X, reset=False)[0]
+        rows: Array = validated(self, as_array(X), dtype=self._precisions, reset=False)
+        return rows
 
     def _split(self, n_rows: int) -> tuple[Array, Array, int]:
         """Return random indices of training and validation rows, and a seed.
@@ -155,8 +156,7 @@ class KNeighborsProbe(Probe):
         X : array-like of shape (n_samples, n_features)
         """
         rows = self._checked_rows(X)
-        proba: Floats = self.estimator_.predict_proba(rows)
-        return proba
+        return np.asarray(self.estimator_.predict_proba(rows))
 
 
 def _weights(distances: Array, temperature: float) -> Floats:

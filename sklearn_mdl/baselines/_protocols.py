@@ -33,7 +33,8 @@ ACCURACY, EVIDENCE, NATS = "accuracy", "nats per example", "nats"
 LABELS, DIMENSIONS = "labels", "dimensions"
 Rows = tuple[Array, Array]  # rows and their labels
 OF_LOSSES = ("mdl", "sdl", "esc", "edl", "epiplexity")  # of the same run
-OF_MDL = dict.fromkeys(OF_LOSSES[1:], "mdl")
+# The protocols whose estimators others use by default.
+SOURCES = {**dict.fromkeys(OF_LOSSES[1:], "mdl"), "selectivity": "linear"}
 N_PERMUTATIONS = 20
 
 
@@ -193,12 +194,11 @@ def list_estimators(
     if not protocols:
         required = f"at least one of {list(PROTOCOLS)}"
         raise invalid("protocols", required, protocols, "pass protocols=None for all")
-    defaults = {**OF_MDL, "selectivity": "linear"}
     built = {name: build() for name, build in DEFAULTS.items()}
     groups: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
     for name, given in protocols.items():
         _check_protocol(name, given)
-        source = defaults.get(name, name)
+        source = SOURCES.get(name, name)
         choices = (given, protocols.get(source), built.get(source))
         estimator = next((choice for choice in choices if choice is not None), None)
         kind = "mdl" if name in OF_LOSSES else name
@@ -318,8 +318,7 @@ def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
         text = f"'edl' leaves out {n_lost} test rows of classes that were not learned"
         warnings.warn(text, stacklevel=2)
     proba = switcher.predict_proba(X[known])
-    by_name = np.argsort(switcher.classes_)
-    places = by_name[np.searchsorted(switcher.classes_, y[known], sorter=by_name)]
+    places = (y[known][:, np.newaxis] == switcher.classes_).argmax(1)
     right: Array = np.log(proba[np.arange(len(places)), places])
     return -float(right.mean())
 

@@ -83,19 +83,14 @@ def usable_information(
     rows, labels = checked_pair(*train)
     test_rows, test_labels = checked_pair(*test)
     classes, counts = np.unique(labels, return_counts=True)
-    places = checked_places(classes, test_labels)
+    unknown = test_labels[~np.isin(test_labels, classes)]
+    if len(unknown):
+        given, cure = unknown.tolist()[0], "keep rows where np.isin(y_test, y_train)"
+        raise invalid("Test labels", "among the train labels", given, cure)
+    places = np.searchsorted(classes, test_labels)
     proba = predict_proba(clone(estimator).fit(rows, labels), test_rows)
     least = np.finfo(np.float64).tiny  # some classifiers predict zero for a label
     right = np.maximum(proba[np.arange(len(places)), places], least)
     entropy = -float(np.log(counts[places] / counts.sum()).mean())
     conditional = -float(np.log(right).mean())
     return UsableInformation(entropy - conditional, entropy, conditional)
-
-
-def checked_places(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the index of each label among the sorted classes."""
-    unknown = labels[~np.isin(labels, classes)]
-    if len(unknown):
-        given, cure = unknown.tolist()[0], "keep rows where np.isin(y_test, y_train)"
-        raise invalid("Test labels", "among the train labels", given, cure)
-    return np.searchsorted(classes, labels)

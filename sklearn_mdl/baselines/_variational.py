@@ -310,12 +310,6 @@ class NormalJeffreysLayer(BayesianLayer):
         )
 
 
-LAYERS: dict[str, type[BayesianLayer]] = {
-    "gaussian": GaussianLayer,
-    "normal-jeffreys": NormalJeffreysLayer,
-}
-
-
 class BayesianPerceptron(nn.Module):
     """Multilayer perceptron of Bayesian layers with the same prior.
 
@@ -334,12 +328,12 @@ class BayesianPerceptron(nn.Module):
     ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
-        last = len(layer_sizes) - 2
+        is_gaussian, last = prior == "gaussian", len(layer_sizes) - 2
+        kind = GaussianLayer if is_gaussian else NormalJeffreysLayer
         self.layers: list[BayesianLayer] = []
         for i, (n_inputs, n_outputs) in enumerate(pairwise(layer_sizes)):
-            is_zero = i == last and prior == "gaussian"
-            spread = 0.0 if is_zero else n_inputs**-0.5
-            self.layers.append(LAYERS[prior](n_inputs, n_outputs, spread, generator))
+            spread = 0.0 if is_gaussian and i == last else n_inputs**-0.5
+            self.layers.append(kind(n_inputs, n_outputs, spread, generator))
         self.registered = nn.ModuleList(self.layers).to(device)
         self.draws = torch.Generator(device).manual_seed(seed)
 

@@ -25,7 +25,7 @@ EXAMPLES = """examples:
   sklearn-mdl rank FEATURES_DIR --out ranking
       FEATURES_DIR contains DATASET/ENCODER.npy and DATASET/labels.npy (.npz and
       .safetensors too), or is one such DATASET
-  sklearn-mdl race FEATURES_DIR --labels labels.txt --classes 10 --within 0.1
+  sklearn-mdl race FEATURES_DIR/DATASET --labels labels.txt --classes 10 --within 0.1
       compare encoders while you label, and stop when the best one is clear
   sklearn-mdl score features.npy labels.npy
       codelength of one set of labels given one set of features
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Return True for an error due to a lack of memory or too deep recursion."""
+    """Return True if memory ran out or recursion was too deep."""
     no_memory = isinstance(error, RuntimeError) and "memory" in str(error)
     return no_memory or isinstance(error, MemoryError | RecursionError)
 
@@ -75,10 +75,11 @@ def _sentence(error: Exception) -> str:
     """Return the message of an error as one line."""
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
-        return "Input must be nested less deeply; save it with np.save(path, X)"
+        return "The input is nested too deeply; save an array with np.save(path, X)"
     if _lacks_memory(error) and "; " not in text:  # after "; ", messages name a fix
         more = f" ({text})" if text else ""
-        return f"More memory is needed than is available{more}; use less data"
+        need = f"More memory is needed than is available{more}"
+        return f"{need}; use fewer rows, for example np.save(path, X[:1000])"
     return text
 
 

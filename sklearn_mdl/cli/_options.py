@@ -44,11 +44,6 @@ def add_choice(
     add(parser, name, help, default=choices[0], choices=choices)
 
 
-def add_flag(parser: argparse.ArgumentParser, name: str, help: str) -> None:
-    """Add an option without a value."""
-    parser.add_argument(name, action="store_true", help=help)
-
-
 def add_features(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the argument FEATURES."""
     add(parser, "features", FEATURES_HELP + more, "FEATURES", type=Path)
@@ -199,7 +194,7 @@ def add_switcher(parser: argparse.ArgumentParser) -> None:
     help = "prior over readouts, such as bayes or fixed-share:m=11"
     add(parser, "--switching", help, "PRIOR", "learned-share")
     help = "evaluate the rows in the order of the file, without shuffling"
-    add_flag(parser, "--keep-order", help)
+    parser.add_argument("--keep-order", action="store_true", help=help)
     add_seed(parser)
     add_device(parser)
 

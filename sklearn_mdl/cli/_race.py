@@ -31,7 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "the race reads new lines until it stops (default: standard input)"
     )
     _options.add(parser, "--labels", help, "PATH", type=Path)
-    _options.add_flag(parser, "--once", "stop at the end of the file of labels")
+    help = "stop at the end of the file of labels"
+    parser.add_argument("--once", action="store_true", help=help)
     help = "number of classes that can occur (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
     help = "also stop once no encoder can be over NATS per label ahead of the leader"
@@ -130,14 +131,12 @@ def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
     if whole:
         data = data[: data.rfind(b"\n") + 1]
     try:
-        lines = data.decode("utf-8-sig").split("\n")
+        lines = [line.strip() for line in data.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} must be a text file in UTF-8, but {error}; save it as UTF-8"
         ) from error
-    if not lines[-1].strip():
-        del lines[-1]
-    return [line.strip() for line in lines]
+    return lines if lines[-1] else lines[:-1]
 
 
 def _check_former(

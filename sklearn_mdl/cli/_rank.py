@@ -62,9 +62,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     _options.add(parser, "--pairs", help, "N", type=int)
     help = "only list the runs, with their memory and the estimated time"
-    _options.add_flag(parser, "--dry-run", help)
+    parser.add_argument("--dry-run", action="store_true", help=help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
-    _options.add_flag(parser, "--accuracy", help)
+    parser.add_argument("--accuracy", action="store_true", help=help)
     few = "linear up to 500 labels that are classes, else closed-form up to 2,048"
     others = "default for more labels, and with --device or --precision"
     _options.add_readouts(parser, f"{few}; {others}")

@@ -27,7 +27,7 @@ EXAMPLE = "sklearn-mdl remix losses.npy --prior learned-share --weights architec
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    help = ".npy or .safetensors file written by score --losses"
+    help = ".npy file written by score --losses"
     _options.add(parser, "losses", help, "LOSSES", type=Path)
     help = (
         "prior, such as bayes or fixed-share:m=11; may be repeated (default: "

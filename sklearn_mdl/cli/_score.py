@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_groups(parser)
     _options.add_switcher(parser)
     _options.add_targets(parser)
-    help = "save the losses as .npy or .safetensors, for remix"
+    help = "save the losses as .npy, for remix"
     _options.add(parser, "--losses", help, "PATH", type=Path)
     _options.add_permutations(parser)
     help = "number of threads that evaluate readouts in parallel"
@@ -67,18 +67,19 @@ def _check_permutations(options: argparse.Namespace) -> None:
             "--permutations cannot be combined with --keep-order, because the test "
             "assumes rows in random order; leave out --keep-order"
         )
-    if options.readouts == "nets":
+    if options.readouts in ("nets", "stream"):
         raise ValueError(
-            "--permutations needs kernel readouts, which --readouts nets does not "
-            "contain; pass --readouts closed-form"
+            "--permutations needs kernel readouts, which --readouts "
+            f"{options.readouts} does not contain; pass --readouts closed-form"
         )
 
 
 def _permuted(test: sklearn_mdl.switcher.PermutationTest) -> str:
     nulls = test.null_codelengths
     return (
-        f"p = {test.p_value:.3g}: kernel readouts need {test.codelength:.1f} nats, and "
-        f"{nulls.min():.1f} to {nulls.max():.1f} for {len(nulls)} label permutations"
+        f"p = {test.p_value:.3g}: kernel readouts need {test.codelength:.1f} nats for "
+        f"the labels, and {nulls.min():.1f} to {nulls.max():.1f} for {len(nulls)} "
+        "permutations of them"
     )
 
 

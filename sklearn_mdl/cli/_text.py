@@ -13,7 +13,6 @@ import sklearn_mdl
 if TYPE_CHECKING:
     from sklearn_mdl.datasets import Representations
 
-TEXT, LABEL = "text", "label"
 WIDTH = 128
 
 
@@ -68,7 +67,7 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
     """
     path = options.features
     columns = sklearn_mdl.datasets.read_csv(path)
-    names = {"text": options.text or TEXT, "label": options.label or LABEL}
+    names = {name: getattr(options, name) or name for name in ("text", "label")}
     if options.groups:
         names["groups"] = options.groups
     for option, name in names.items():

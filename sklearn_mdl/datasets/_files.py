@@ -118,8 +118,8 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
         If the directory or the labels of a dataset are missing.
     ValueError
         If the directory has no dataset, a dataset has no features, or a file is
-        invalid. Also if a dataset has two files for an encoder, or features and labels
-        of different lengths.
+        invalid. Also if a dataset has two files for an encoder, groups in a file of
+        another kind, or features and labels of different lengths.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -128,7 +128,8 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
         )
     if is_dataset(directory):
         return {directory.resolve().name: _load_dataset(directory)}
-    folders = sorted(p for p in _visible(directory) if p.is_dir() and _is_filled(p))
+    places = (p for p in _visible(directory) if p.is_dir() and p.name != "__pycache__")
+    folders = sorted(place for place in places if _visible(place))
     if not folders:
         cure = f"store DATASET/ENCODER.npy and DATASET/{_LABELS_STEM}.npy in it"
         raise damaged(directory, "one folder per dataset", "it has none", cure)
@@ -151,6 +152,9 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
     labels = load_labels(labels_file)
     features = load_encoders(folder, len(labels))
     if groups_file is None:
+        if unread := sorted(file.name for file in folder.glob(f"{_GROUPS_STEM}.*")):
+            required, cure = _names(_GROUPS_STEM), "save the groups with np.save"
+            raise damaged(folder, required, f"it has {unread[0]!r}", cure)
         return features, labels
     return features, labels, load_groups(groups_file)
 
@@ -239,10 +243,6 @@ def _files_by_stem(folder: Path) -> dict[str, Path]:
 
 def _visible(folder: Path) -> list[Path]:
     return [p for p in folder.iterdir() if not p.name.startswith(".")]
-
-
-def _is_filled(folder: Path) -> bool:
-    return folder.name != "__pycache__" and bool(_visible(folder))
 
 
 def _names(stem: str) -> str:

@@ -290,8 +290,7 @@ class CodelengthDisplay(base.Display):
         named = self._entries_to_name(drawn, entries, max_named)
         n_others = len(set(entries.values())) - len(named)
         others = f"and {n_others} other{'s' * (n_others > 1)}"
-        listed = [*named, others] if n_others else named
-        ax = self._use_axes_beside_legend(ax, listed)
+        ax = self._use_axes_beside_legend(ax, [*named, others] if n_others else named)
         # Skip the colours of lines that are already in the axes.
         n_taken = sum(_mark(line) != _OTHERS for line in _labelled_lines(ax))
         self.lines_: dict[str, base.Line2D] = {}

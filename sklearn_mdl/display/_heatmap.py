@@ -188,8 +188,7 @@ class RankingHeatmapDisplay(base.Display):
     def _colour_map(self) -> base.Colormap:
         """Return a map with a colour for each readout. Colours repeat after 28."""
         more = base.plot_extra("matplotlib").colormaps["tab20b"].colors
-        n_colours = max(2, len(self.readouts))
-        listed = list(islice(cycle([*base.COLOURS, *more]), n_colours))
+        listed = list(islice(cycle([*base.COLOURS, *more]), max(2, len(self.readouts))))
         colours = base.plot_extra("matplotlib.colors")
         return cast("base.Colormap", colours.ListedColormap(listed))
 

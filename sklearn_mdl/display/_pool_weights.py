@@ -117,5 +117,4 @@ class PoolWeightsDisplay(base.Display):
 
     def frame(self) -> base.DataFrame:
         """Return the weights as a DataFrame: one row per example."""
-        table = base.matrix_frame(self.weights, self.names)
-        return table.rename_axis("examples seen")
+        return base.matrix_frame(self.weights, self.names).rename_axis("examples seen")

@@ -15,26 +15,19 @@ QUANTITIES = ("evidence", "bounds")
 LEAST_EVIDENCE = -7.0  # lowest log evidence to draw
 
 
-class History(Protocol):
-    """The state of a race after each label: arrays (n_labels, n_encoders)."""
-
-    @property
-    def log_e_values(self) -> base.Floats: ...
-    @property
-    def lower(self) -> base.Floats: ...
-    @property
-    def upper(self) -> base.Floats: ...
-
-
 class Race(Protocol):
-    """A race of encoders that has seen labels."""
+    """A race of encoders that has seen labels.
+
+    Its history is three arrays (n_labels, n_encoders): logs of the e-values, and the
+    lower and upper bounds.
+    """
 
     encoder_names_: list[str]
     eliminated_at_: dict[str, int]
     threshold_: float
     leader_: str
 
-    def history(self) -> History: ...
+    def history(self) -> tuple[base.Floats, base.Floats, base.Floats]: ...
 
 
 class RaceDisplay(base.Display):
@@ -112,11 +105,9 @@ class RaceDisplay(base.Display):
             Passed to `plot`.
         """
         base.check_fitted(race, "encoder_names_", "call race.update(X, y) first")
-        history = race.history()
-        arrays = history.log_e_values, history.lower, history.upper
         ends = {"eliminated_at": race.eliminated_at_, "leader": race.leader_}
         options: base.Style = {"threshold": race.threshold_, **ends}
-        return cls(race.encoder_names_, *arrays, **options).plot(**plot_options)
+        return cls(race.encoder_names_, *race.history(), **options).plot(**plot_options)
 
     def plot(
         self,

@@ -362,8 +362,8 @@ class RankDisplay(base.Display):
         average ranks at one size.
         """
         if self.kind == "by-size":
-            table = base.plot_extra("pandas").DataFrame(self.ranks, columns=self.names)
-            return table.set_axis(self.sizes).rename_axis("labels")
+            table = base.matrix_frame(self.ranks, self.names, self.sizes)
+            return table.rename_axis("labels")
         columns: dict[str, object] = {"encoder": [self.names[i] for i in self._order]}
         if self.intervals is None:
             ranks = self.ranks[:, self._order]

@@ -70,7 +70,8 @@ class RegretSplitDisplay(base.Display):
         own = list(codelengths.values())
         (self.codelengths,) = base.vectors(self.names, codelengths=own)
         self.learning = float(learning)
-        if not np.isfinite(nats := [self.learning, *self.codelengths.tolist()]).all():
+        nats = [self.learning, *self.codelengths.tolist()]
+        if not np.isfinite(nats).all():
             raise invalid("learning and codelengths", "finite", nats, "clip losses")
         if upper_bounds is None:
             upper_bounds = dict.fromkeys(self.names, np.nan)
@@ -110,9 +111,8 @@ class RegretSplitDisplay(base.Display):
         """
         curves = mix(losses, strategies, weights)
         readouts, block_losses = best_blocks(losses, n_blocks)
-        n_readouts = np.shape(losses)[1]
         upper_bounds = {
-            name: switching.sequence_cost(prior, readouts, n_readouts, weights)
+            name: switching.sequence_cost(prior, readouts, np.shape(losses)[1], weights)
             for name, prior in _or_default(strategies).items()
         }
         codelengths = {name: float(curve.sum()) for name, curve in curves.items()}

@@ -272,29 +272,24 @@ def weights_fingerprint(module: nn.Module) -> str:
             digest.update(f"{name} {tensor!r}\n".encode())
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor_bytes(tensor))
+        flat = tensor.detach().cpu().contiguous().view(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
 def attributes_fingerprint(module: nn.Module) -> str:
-    """Return the SHA-256 of attributes and buffers that a module's state leaves out.
+    """Return the SHA-256 of the code, attributes and buffers of a module's parts.
 
     Private attributes are not included, nor are those that cannot be pickled.
     """
-    values = {
-        f"{name}.{key}": value
+    values: list[tuple[str, object]] = [
+        (f"{name}.{key}", value)
         for name, inner in module.named_modules()
-        for key, value in vars(inner).items()
+        for key, value in [("", type(inner)), *vars(inner).items()]
         if not key.startswith("_") and key != "training"
-    }
+    ]
     digest = hashlib.sha256()
-    for name, value in [*values.items(), *module.named_buffers()]:
+    for name, value in [*values, *module.named_buffers()]:
         with suppress(pickle.PicklingError, TypeError, AttributeError):
             digest.update(f"{name} {content_hash(value)}\n".encode())
     return digest.hexdigest()
-
-
-def tensor_bytes(tensor: Tensor) -> memoryview:
-    """Return the bytes of a tensor's values."""
-    flat = tensor.detach().cpu().contiguous().view(-1)
-    return flat.view(torch.uint8).numpy().data

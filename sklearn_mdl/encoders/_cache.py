@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import os
 import pickle
 import re
-import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +19,6 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl._core.images.reading import FilePart, item_at
@@ -37,10 +34,7 @@ from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 
 FEATURES = "features"  # name of the array in a file, which load_features expects
-LIBRARY_FOLDERS = (
-    *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
-    str(Path(__file__).parents[1]),
-)
+MARGIN = 0.05  # more than devices, versions and half precision change features
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
 
 
@@ -68,17 +62,18 @@ class FeatureCache:
     Each feature set has a key. For network encoders (TimmEncoder, TorchEncoder and
     HiddenStatesEncoder), the key contains the weights, the public attributes of modules
     that are not timm's, the preprocessing, the layers, the pooling and the content of
-    the input. For other transformers, it contains their
-    settings and learned state, the data and the library versions, and the size and
-    modification time of each file whose path is in the data. All keys contain the
-    source code of your own classes and functions among the encoder's settings, and of
-    your network's modules.
+    the input. For other transformers, it contains their settings and learned state, the
+    data and the library versions, and the size and modification time of each file whose
+    path is in the data. All keys contain the code of your own classes, except for
+    private constants, and of your own functions among the settings.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
-    a warning. Network encoders collect rows in a temporary file, so an interrupted
-    extraction resumes from its last complete minibatch. If several processes need the
-    same set from a network encoder, one process computes it and the others wait. With
-    other transformers, each process computes the set itself.
+    a warning. So is a set of a network encoder if its last row is not what the encoder
+    computes, as after a change of a hook or of a function that ``forward`` calls.
+    Network encoders collect rows in a temporary file, so an interrupted extraction
+    resumes from its last complete minibatch. If several processes need the same set
+    from a network encoder, one process computes it and the others wait. With other
+    transformers, each process computes the set itself.
 
     Parameters
     ----------
@@ -91,8 +86,8 @@ class FeatureCache:
     -----
     Computing a network encoder's key reads the whole input, which is fast compared with
     encoding. This key ignores the device and the library versions, which only affect
-    rounding. Keys ignore functions that your classes and functions call: if you change
-    such a function, use another folder.
+    rounding. Keys ignore functions that your classes and functions call: after a small
+    change of such a function, use another folder.
 
     Examples
     --------
@@ -146,7 +141,7 @@ class FeatureCache:
         """
         key = _key(encoder, X, name)
         path = self._path(key, name)
-        features, problem = _read(path, key)
+        features, problem = _read(path, key, encoder, X)
         if features is not None:
             return features
         if problem:
@@ -160,7 +155,7 @@ class FeatureCache:
             write_archive(path, "features", {FEATURES: new}, {"key": key})
             return read_archive(path, "features")[0][FEATURES]
         with FileLock(path.with_suffix(".lock")):
-            features, _ = _read(path, key)
+            features, _ = _read(path, key, encoder, X)
             if features is None:  # else another process has written the file meanwhile
                 part = path.with_suffix(".part.npy")
                 new = _extract(encoder, encoder._items(X), part)
@@ -193,13 +188,12 @@ class FeatureCache:
 
 def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
     """Return the key of a feature set, as JSON data."""
-    code = {"code": sources} if (sources := _own_code(encoder)) else {}
     if isinstance(encoder, ViewEncoder):
         items = encoder._items(X)
         if not hasattr(encoder, "view_names_"):
             encoder.fit(items)
         about = encoder.fingerprint()
-        return {"encoder": about, f"{encoder.unit}s": encoder._content(items), **code}
+        return {"encoder": about, f"{encoder.unit}s": encoder._content(items)}
     kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
     content = [kind, encoder, X, _files_of(X)]
     try:
@@ -211,24 +205,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
             "pass encoder.fit_transform(X) as features, or omit the cache"
         ) from error
     versions = {name: version_of(name) for name in LIBRARIES}
-    return {"encoder": kind, "content": digest, "versions": versions, **code}
-
-
-def _own_code(encoder: object) -> list[str]:
-    """Return digests of the source of an encoder's classes and functions.
-
-    Classes and functions of installed libraries are left out.
-    """
-    values = encoder.get_params().values() if isinstance(encoder, BaseEstimator) else ()
-    parts = [encoder, *values]
-    parts += [inner for p in parts if isinstance(p, nn.Module) for inner in p.modules()]
-    kinds = [p if hasattr(p, "__qualname__") else type(p) for p in parts]
-    found = set[str]()
-    for base in {base for kind in kinds for base in getattr(kind, "__mro__", [kind])}:
-        with suppress(OSError, TypeError):  # built in, or defined without a file
-            if not str(inspect.getsourcefile(base)).startswith(LIBRARY_FOLDERS):
-                found.add(hashlib.sha256(inspect.getsource(base).encode()).hexdigest())
-    return sorted(found)
+    return {"encoder": kind, "content": digest, "versions": versions}
 
 
 def _files_of(X: object) -> list[tuple[int, int] | None] | None:
@@ -263,7 +240,9 @@ def _stat_of(path: str | PathLike[str]) -> tuple[int, int] | None:
     return stat.st_size, stat.st_mtime_ns
 
 
-def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
+def _read(
+    path: Path, key: dict[str, object], encoder: object, X: object
+) -> tuple[np.ndarray | None, str]:
     """Return the features in a file, or None and the reason for not using the file.
 
     If the file does not exist, the reason is "".
@@ -279,20 +258,37 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
         return None, f"the cached file {path} is damaged ({reason})"
     if about.get("key") != key or list(arrays) != [FEATURES]:
         return None, f"the cached file {path} contains different features"
+    if not _agrees(encoder, X, arrays[FEATURES]):
+        return None, f"the cached file {path} contains features of another encoder"
     return arrays[FEATURES], ""
+
+
+def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
+    """Return True if a network encoder maps the last encoded item to its features.
+
+    Keys do not contain all code that a network runs.
+    """
+    if not isinstance(encoder, ViewEncoder):
+        return True
+    last = len(features) - 1
+    row = next(encoder._encode(encoder._items(items), last))[0]
+    return bool(np.abs(row - features[last]).max() <= MARGIN * np.abs(row).max())
 
 
 def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
     """Encode items into a file, and return the rows.
 
-    An interrupted extraction continues where it stopped.
+    An interrupted extraction continues where it stopped, if the encoder is the same.
     """
-    rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
-    n_rows = rows.count_left() or 0
+    width = sum(encoder.view_widths_)
+    rows = GrowingArray(width, part, dtype="<f4")
+    n_rows = min(rows.count_left() or 0, len(items))
     # Continue after a complete minibatch, since minibatches affect the last bits.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
-        rows.adopt(min(n_rows, len(items)))
+        rows.adopt(n_rows)
+        if not _agrees(encoder, items, rows.rows):
+            rows = GrowingArray(width, part, dtype="<f4")
     for batch in encoder.batches(items, start=rows.n_rows):
         rows.append(batch)
     return rows.rows

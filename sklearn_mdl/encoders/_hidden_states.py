@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
@@ -15,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.numerics import default_torch, evaluation_mode
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import (
     attributes_fingerprint,
-    tensor_bytes,
     weights_fingerprint,
 )
 from sklearn_mdl.encoders._layers import check_layers, watched_layers
@@ -165,13 +164,9 @@ class HiddenStatesEncoder(ViewEncoder):
 
     def _content(self, items: list[Any]) -> object:
         """Return the number of rows and a digest of the model's inputs."""
-        digest = hashlib.sha256()
-        for start in range(0, len(items), self.batch_size):
-            inputs = self._inputs(items[start : start + self.batch_size])
-            for name, tensor in inputs.items():
-                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-                digest.update(tensor_bytes(tensor))
-        return [len(items), digest.hexdigest()]
+        starts, size = range(0, len(items), self.batch_size), self.batch_size
+        inputs = (dict(self._inputs(items[start : start + size])) for start in starts)
+        return [len(items), content_hash([content_hash(batch) for batch in inputs])]
 
     def _encode(self, items: list[Any], start: int) -> Iterator[np.ndarray]:
         """Yield the features of one minibatch at a time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import (
@@ -21,7 +21,6 @@ from sklearn_mdl.encoders._base import (
     ImageEncoder,
     attributes_fingerprint,
     freeze,
-    tensor_bytes,
 )
 from sklearn_mdl.encoders._layers import Layout, Vectors, View, pooled
 
@@ -143,28 +142,26 @@ class TorchEncoder(ImageEncoder):
         return {view.name: pooled(output, view, frozen.layout) for view in views}
 
     def _identity(self) -> dict[str, object]:
+        module = self._frozen.module if hasattr(self, "_frozen") else self.module
         return {
-            "model": f"{type(self.module).__module__}.{type(self.module).__qualname__}",
-            "options": repr(self.module),
-            "attributes": attributes_fingerprint(self.module),
+            "model": f"{type(module).__module__}.{type(module).__qualname__}",
+            "options": repr(module),
+            "attributes": attributes_fingerprint(module),
             "preprocessing": [self.mode, self._effect()],
             "layout": [bool(self.channels_last), int(self.n_prefix_tokens)],
         }
 
     def _effect(self) -> str:
-        """Return the SHA-256 of two test images after preprocessing.
+        """Return the hash of two test images after preprocessing.
 
         The code of ``preprocess`` cannot be compared, but its results can.
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
-        digest = hashlib.sha256()
-        rng = np.random.default_rng(0)
+        rng, tensors = np.random.default_rng(0), []
         for height, width in ((37, 53), (301, 222)):
             pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
-            tensor = self._prepared(pil.fromarray(pixels).convert(self.mode)).cpu()
-            digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor_bytes(tensor))
-        return digest.hexdigest()
+            tensors.append(self._prepared(pil.fromarray(pixels).convert(self.mode)))
+        return content_hash(tensors)
 
 
 def to_tensor(image: Image) -> Tensor:

@@ -192,8 +192,7 @@ def detection_measures(
         times[1:, rows] = rng.multinomial(len(rows), chances, n_resamples)
     measured = _measured(y, s, times, max_fpr)
     area, precision, recall, threshold = measured[0].tolist()
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    bounds = np.quantile(measured[1:, :3], tails, axis=0)
+    bounds = np.quantile(measured[1:, :3], [(1 - level) / 2, (1 + level) / 2], axis=0)
     around_area, around_precision, around_recall = map(tuple, bounds.T.tolist())
     return DetectionMeasures(
         *(len(positive), len(negative), area, around_area),

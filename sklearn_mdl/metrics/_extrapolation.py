@@ -9,11 +9,12 @@ geometrically growing length.
 
 A prediction interval covers the law, its level, the noise of future losses and, given
 several orders, the variation of codelengths over orders. The method assumes that future
-losses vary like the losses in the later half of the curve, and two of them like the
-most different neighbours of the whole curve. Curves over the same rows and orders share
-noise, which cancels in differences of curves. Laws are drawn separately for each curve.
-Hestness et al., 2017, arXiv:1712.00409, describe learning curves that are power laws.
-Caballero et al., 2023, arXiv:2210.14891, describe curves with knees.
+losses vary like the losses in the later half of the curve. Two more rows, as noisy as
+the noisiest row of the whole curve, are added to that half. Curves over the same rows
+and orders share noise, which cancels in differences of curves. Laws are drawn
+separately for each curve. Hestness et al., 2017, arXiv:1712.00409, describe learning
+curves that are power laws. Caballero et al., 2023, arXiv:2210.14891, describe curves
+with knees.
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ def extrapolate(
         raise ValueError(
             "`curves` must have shape (n_labels,), (n_curves, n_labels) or (n_curves, "
             f"n_orders, n_labels) with at least {LEAST_LABELS} labels, got "
-            f"{costs.shape}; fit more rows and pass codelengths_."
+            f"{costs.shape}; pass codelengths_ of {LEAST_LABELS} or more rows, or "
+            "np.stack of several."
         )
     check_losses("curves", costs)
     if costs.ndim < 3:
@@ -162,7 +164,8 @@ def extrapolate(
     rows = np.broadcast_to(keys, costs.shape[1:])
     starts = [np.flatnonzero(np.diff(row, prepend=-1)) for row in rows]
     if len(starts[0]) < 2:
-        raise invalid("groups", "at least two groups", 1, "fit rows of more groups")
+        cure = "pass groups=None, or rows of more groups"
+        raise invalid("groups", "of at least two groups", 1, cure)
     return _extrapolated(costs, starts, int(n), float(level))
 
 
@@ -186,7 +189,7 @@ def _extrapolated(
     edges = np.unique(np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(int))
     noise = np.stack([_noise(costs[:, k], s) for k, s in enumerate(starts)], axis=1)
     # Rare large losses, such as those of wrong labels, may be missing from the later
-    # half. So two more rows (or groups) in it are as noisy as the noisiest of all.
+    # half. So two rows (or groups) that are as noisy as the noisiest are added to it.
     rare = 8 * (noise**2).max((1, 2)) / len(starts[0])
     noise = noise[:, :, first:]
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2)) + rare

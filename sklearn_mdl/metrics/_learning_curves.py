@@ -145,8 +145,7 @@ def surplus_description_length(
         measured, at = _checked_sizes(losses, sizes)
         lengths, surplus = np.diff(at), measured[:-1] - epsilon
         is_bound = measured[-1] > epsilon / 2 or at[0] > 1
-    value = float(lengths @ np.maximum(0.0, surplus))
-    return CurveReading(value, bool(is_bound))
+    return CurveReading(float(lengths @ np.maximum(0.0, surplus)), bool(is_bound))
 
 
 def excess_description_length(
@@ -264,8 +263,7 @@ def _checked_sizes(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integer
     whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
     if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
         required = "two or more increasing integers of at least 0"
-        cure = "for example, pass sizes=[0, 10, 100]"
-        raise invalid("sizes", required, sizes, cure)
+        raise invalid("sizes", required, sizes, "for example, pass sizes=[0, 10, 100]")
     if measured.shape != at.shape:
         required = f"of the same shape as `sizes`, {at.shape}"
         raise invalid("losses", required, measured.shape, "pass one loss for each size")

@@ -6,7 +6,7 @@ So a resumed run scores the same cells in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -41,9 +41,7 @@ def rounds(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[int]]:
             number = (1 << number.bit_length()) - 1  # next round with all encoders
 
 
-def in_round(
-    number: int, tasks: Sequence[Task], outcomes: Mapping[int, Cell | Failure]
-) -> list[int]:
+def in_round(number: int, tasks: Sequence[Task], outcomes: Outcomes) -> list[int]:
     """Return the indices of the tasks that are due in a round.
 
     Rounds are numbered from 0. In each round, the next order of every encoder on every

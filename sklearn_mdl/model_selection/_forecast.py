@@ -174,10 +174,9 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     is_small = sum(task.X.size for task in tasks) <= FEW_NUMBERS
     if not (tasks and is_small and all(map(_is_short_and_ours, tasks))):
         return n_jobs
-    largest = max(tasks, key=lambda task: task.X.size)
     try:
         with kept_warnings():  # the cell itself will issue these warnings
-            per_row, _, _ = _trial(largest)
+            per_row, _, _ = _trial(max(tasks, key=lambda task: task.X.size))
     except Exception:  # the cell itself will raise this error
         return n_jobs
     n_rows = sum(len(task.y) for task in tasks)

@@ -1,7 +1,7 @@
 """Codelengths in the results of mteb.
 
 mteb repeatedly fits a classifier on a few rows of the train split and scores it on the
-evaluation split. A codelength needs no such split. The labels of the evaluation split
+evaluation split. A codelength needs no train split. The labels of the evaluation split
 are coded once, given their embeddings, and the results are added to the scores of every
 experiment.
 """
@@ -31,9 +31,9 @@ def with_codelength(
 
     ``mteb.evaluate(model, with_codelength(task))`` writes the usual result file with
     the same main score. It adds ``codelength`` (nats for all labels of the evaluation
-    split) and ``nats_per_label``. For classes it also adds
-    ``frequency_nats_per_label``, the cost of a code that only uses label frequencies
-    and ignores embeddings. The task's ``evaluator_model`` still makes the predictions.
+    split) and ``nats_per_label``. For classification it also adds
+    ``frequency_nats_per_label``, the cost of a code that ignores embeddings. The task's
+    ``evaluator_model`` still makes the predictions.
 
     Parameters
     ----------
@@ -56,11 +56,14 @@ def with_codelength(
         If the task is of another kind, or has several labels per row.
     """
     names = [cls.__name__ for cls in type(task).__mro__]
-    is_known = "AbsTaskClassification" in names
-    if not is_known or "AbsTaskMultilabelClassification" in names:
+    several = "AbsTaskMultilabelClassification" in names
+    if several or "AbsTaskClassification" not in names:
+        cure = "pass for example mteb.get_task('Banking77Classification')"
+        if several:
+            cure = "fit MultiOutputSwitcher() on the embeddings and labels instead"
         raise TypeError(
             "task must be an AbsTaskClassification or AbsTaskRegression of mteb, got "
-            f"{type(task).__name__}; for several labels per row use MultiOutputSwitcher"
+            f"{type(task).__name__}; {cure}"
         )
     changed: Any = copy.copy(task)
     if switcher is None:
@@ -98,7 +101,7 @@ class _Experiment:
 
 
 def nats_of(switcher: OnlineEstimator, X: Any, y: Any) -> dict[str, float]:
-    """Return codelengths of labels given embeddings, by a copy of the switcher."""
+    """Fit a copy of the switcher, and return its codelengths keyed by name."""
     labels = np.asarray(as_labels(list(y)))
     if isinstance(X, torch.Tensor):
         X = X.detach().float().cpu()

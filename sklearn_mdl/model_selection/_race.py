@@ -17,18 +17,10 @@ from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, Seed, StrOptions
 from sklearn_mdl._core.validation import check_positive, invalid
 from sklearn_mdl.encoders import keeps_data
+from sklearn_mdl.model_selection import _race_input as inputs
 from sklearn_mdl.model_selection._encoding import check_features, protected
 from sklearn_mdl.model_selection._race_folder import RaceFolder, Step
 from sklearn_mdl.model_selection._race_html import html_of_race
-from sklearn_mdl.model_selection._race_input import (
-    LEARN_NOTHING,
-    base_switcher,
-    checked_columns,
-    checked_labels,
-    digest_of_encoder,
-    encoders_by_name,
-    rows_by_name,
-)
 from sklearn_mdl.model_selection._tasks import (
     Switcher,
     on_equal_terms,
@@ -38,6 +30,7 @@ from sklearn_mdl.ranking import LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 LAST = "A race compares predictions of these labels, not accuracies on new rows."
+RULES = ("alpha", "within", "method", "start")  # parameters passed to LossRace
 LARGEST_LOG = 700.0  # the exponential of a larger log would overflow
 
 
@@ -226,9 +219,9 @@ class EncoderRace(BaseEstimator):
             self._check_unchanged()
             return self
         self._validate_params()
-        base = base_switcher(self.switcher, self.n_classes, self.method)
+        base = inputs.base_switcher(self.switcher, self.n_classes, self.method)
         base.set_params(random_state=self.random_state)
-        encoders = encoders_by_name(self.encoders)
+        encoders = inputs.encoders_by_name(self.encoders)
         race, folder = self._new_race(), None
         steps: list[Step] = []
         if self.folder is not None:
@@ -282,8 +275,8 @@ class EncoderRace(BaseEstimator):
             this call is added.
         """
         self.resume()
-        labels, classes = checked_labels(y, self.classes_, self.n_classes)
-        columns = checked_columns(X, self._columns)
+        labels, classes = inputs.checked_labels(y, self.classes_, self.n_classes)
+        columns = inputs.checked_columns(X, self._columns)
         features = self._features(X)
         for name, rows in features.items():
             check_features(rows, labels, f"encoder {name!r}")
@@ -398,10 +391,7 @@ class EncoderRace(BaseEstimator):
         return LossRace(
             (len(self.encoders),),
             self.n_classes,
-            alpha=self.alpha,
-            within=self.within,
-            method=self.method,
-            start=self.start,
+            **{name: getattr(self, name) for name in RULES},
         )
 
     def _check_unchanged(self) -> None:
@@ -415,10 +405,11 @@ class EncoderRace(BaseEstimator):
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
         """Return the settings that must not change before the race is resumed."""
-        names = ("n_classes", "alpha", "within", "method", "start", "random_state")
+        names = ("n_classes", *RULES, "random_state")
         return {
             "encoders": [  # in this order, since losses are stored without names
-                [name, digest_of_encoder(name, e)] for name, e in encoders.items()
+                [name, inputs.digest_of_encoder(name, e)]
+                for name, e in encoders.items()
             ],
             **{name: getattr(self, name) for name in names},
             "switcher": {"class": type(base).__name__, **settings_of_cells(base)},
@@ -434,12 +425,12 @@ class EncoderRace(BaseEstimator):
                     "EncoderRace({name: transformer}, ...)"
                 )
             return {e: self._encoded(e, self.encoders[e], X) for e in self.alive_}
-        return rows_by_name(X, self.encoder_names_, self.alive_)
+        return inputs.rows_by_name(X, self.encoder_names_, self.alive_)
 
     def _encoded(self, name: str, encoder: Any, X: Any) -> np.ndarray:
         if keeps_data(encoder):
             return np.array(as_array(X))
-        if isinstance(encoder, LEARN_NOTHING):
+        if isinstance(encoder, inputs.LEARN_NOTHING):
             if name not in self._fitted:
                 self._fitted[name] = clone(encoder).fit(X)
             encoder = self._fitted[name]

@@ -33,8 +33,7 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     if len(rows) < FEWEST:
         return 0
     known = np.concatenate([_hashes(block) for block in stream])
-    step = max(1, HASHED_AT_ONCE // max(1, rows.shape[1]))
-    blocks = gen_batches(len(rows), step)
+    blocks = gen_batches(len(rows), max(1, HASHED_AT_ONCE // max(1, rows.shape[1])))
     new = np.concatenate([_hashes(rows[block]) for block in blocks])
     most = 0
     for new_hashes, known_hashes in zip(new.T, known.T, strict=True):

@@ -289,8 +289,7 @@ class RankStatistics(CellArrays):
             of shape (n_pairs, n_datasets). Differences are first minus second encoder,
             in nats. They are negative if the first has the shorter code.
         """
-        table = self.codelengths_
-        chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
+        chosen = ranking.checked_pairs(self.codelengths_, self._columns(pairs), top_k)
         level = 1 - self.alpha if level is None else level
         samples = list(self.codelength_samples_)
         return self._named(differences.paired_differences(samples, chosen, level))

@@ -100,11 +100,10 @@ def _content(text: bytes, where: object) -> dict[str, object]:
         canonical(content)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    entries = {"sha256", KEY, "identity", "cell"}
     if not isinstance(content, dict) or KEY not in content:
         raise ValueError("it is not the record of a cell")
     check_format(where, "cell", content)
-    if content.keys() != entries:
+    if content.keys() != {"sha256", KEY, "identity", "cell"}:
         raise ValueError("it is not the record of a cell")
     checksum = content.pop("sha256")
     if digest_of(content) != checksum:
@@ -124,14 +123,10 @@ def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
         return None
     if not isinstance(stored, dict) or not isinstance(stored.get("terms"), dict):
         return None
-    terms = stored["terms"]
-    if canonical({**stored, "terms": None}) != canonical({**identity, "terms": None}):
-        return None
-    return Terms.from_json(terms)
-
-
-def _is_other(path: Path) -> bool:
-    return os.path.lexists(path) and not path.is_dir()
+    same = canonical({**stored, "terms": None}) == canonical(
+        {**identity, "terms": None}
+    )
+    return Terms.from_json(stored["terms"]) if same else None
 
 
 class CellStore:
@@ -154,7 +149,8 @@ class CellStore:
     """
 
     def __init__(self, folder: Path, *switchers: Switcher) -> None:
-        if not folder.is_dir() and any(map(_is_other, (folder, *folder.parents))):
+        places = folder, *folder.parents
+        if any(os.path.lexists(p) and not p.is_dir() for p in places):
             raise NotADirectoryError(
                 f"Cells must be kept in a directory, but {folder} cannot be one, since "
                 "a file is in the way; pass another results=FOLDER"

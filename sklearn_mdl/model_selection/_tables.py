@@ -155,8 +155,7 @@ def _rank_columns(ranking: RankStatistics) -> dict[str, list[str]]:
     columns = {"encoder": ranking.encoder_names_}
     if ranking.is_pooled_:
         columns[f"average rank, {POOLED}"] = ranks
-        by_switching = average_ranks(ranking.switching_codelengths_)
-        columns[SWITCHING] = _fixed(by_switching, 2)
+        columns[SWITCHING] = _fixed(average_ranks(ranking.switching_codelengths_), 2)
     else:
         columns["average rank"] = ranks
     columns[OVER_LABELS] = _fixed(ranking.savings_per_example("labels").mean(0), 3)

@@ -29,7 +29,7 @@ from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import TransferDisplay, data_frame
-from sklearn_mdl.model_selection._certainty import Losses, sample_of
+from sklearn_mdl.model_selection._certainty import Floats, Losses, sample_of
 from sklearn_mdl.model_selection._given import refuse_new_classes
 from sklearn_mdl.model_selection._scorers import _detach
 from sklearn_mdl.switcher import MDLReadoutSwitcher
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-Floats = NDArray[np.float64]
 LEAST = 1e-300  # added to the probability of each class of a task, to avoid zeros
 
 
@@ -194,15 +193,16 @@ class TaskSequence(BaseEstimator):
             ordered = [_shuffle(task, [seed, i, j]) for j, task in enumerate(encoded)]
             with fixed_arithmetic():
                 losses.append(new._evaluate(ordered, places, i, seed))
-        self.__dict__.update(vars(new), task_names_=names, sequence_=sequence)
-        raw = self.codelengths_[:, np.newaxis] - self.conditional_codelengths_
-        saved = self.null_codelengths_ - self.conditional_codelengths_
-        self.transfer_, self.raw_transfer_ = saved.mean(axis=0), raw.mean(axis=0)
+        new.task_names_, new.sequence_ = names, sequence
+        raw = new.codelengths_[:, np.newaxis] - new.conditional_codelengths_
+        saved = new.null_codelengths_ - new.conditional_codelengths_
+        new.transfer_, new.raw_transfer_ = saved.mean(axis=0), raw.mean(axis=0)
         halves = np.full((len(names), len(names), 1), np.nan)
         if self.n_orders > 1:
             for pair in losses[0]:
                 halves[pair] = _half([by_pair[pair] for by_pair in losses], self.level)
-        self.transfer_intervals_ = self.transfer_[..., np.newaxis] + halves * [-1, 1]
+        new.transfer_intervals_ = new.transfer_[..., np.newaxis] + halves * [-1, 1]
+        self.__dict__ = new.__dict__
         return self
 
     def _encoded(self, tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[_Task]:
@@ -293,14 +293,13 @@ class TaskSequence(BaseEstimator):
         first, second = np.nonzero(~np.eye(len(self.task_names_), dtype=bool))
         low, high = self.transfer_intervals_[first, second].T
         conditional = self.conditional_codelengths_.mean(axis=0)
-        null = self.null_codelengths_.mean(axis=0)
         return data_frame(
             {
                 "first": [self.task_names_[a] for a in first],
                 "second": [self.task_names_[b] for b in second],
                 "codelength": self.codelengths_.mean(axis=0)[second],
                 "conditional_codelength": conditional[first, second],
-                "null_codelength": null[first, second],
+                "null_codelength": self.null_codelengths_.mean(axis=0)[first, second],
                 "transfer": self.transfer_[first, second],
                 "low": low,
                 "high": high,

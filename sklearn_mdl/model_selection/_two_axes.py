@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl._core.validation import as_labels
+from sklearn_mdl._core.validation import as_labels, invalid
 from sklearn_mdl.display import TwoAxesDisplay
 from sklearn_mdl.metrics import frequency_codelength
 from sklearn_mdl.model_selection._given import opened
@@ -40,7 +40,7 @@ def two_axes(
         Switcher to copy. If None, ``MDLReadoutSwitcher("closed-form")``.
     **options : optional
         Parameters of :class:`RepresentationScorer`, such as ``n_orders``, ``results``,
-        ``n_jobs`` or ``random_state``.
+        ``n_jobs`` or ``random_state``, but not ``eliminate``.
 
     Returns
     -------
@@ -76,6 +76,8 @@ def two_axes(
             f"mapping and two arrays, got {', '.join(kinds)}; write "
             "two_axes(adata, 'label', 'batch') or two_axes({'raw': X}, label, batch)"
         )
+    if options.get("eliminate") is not None:  # for batches, long codes are good
+        raise invalid("eliminate", "None", options["eliminate"], "omit eliminate")
     given = {"label": (features, label), "batch": (features, batch)}
     datasets = cast(Mapping[str, Any], opened(given))
     used = switcher or MDLReadoutSwitcher("closed-form")

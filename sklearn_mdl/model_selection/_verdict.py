@@ -20,8 +20,8 @@ MOST_NAMES = 4  # maximum number of names in a sentence
 # alpha is exceeded (python -m benchmarks certainty nulls --separated).
 MANY_CLASSES, FEW_LABELS = 5, 50
 ONE_ORDER = (
-    "With one order and fewer than 50 labels per class, encoders are called worse more "
-    "often than alpha allows if classes are well separated; pass n_orders=4."
+    "With one order and fewer than 50 labels per class, false alarms can be more "
+    "frequent than alpha if classes are well separated; pass n_orders=4."
 )
 MISSING = (
     "The difference cannot be tested: losses of single examples are missing (fit "

@@ -17,7 +17,7 @@ from sklearn_mdl._core.validation import check_order, invalid, warn_caller
 from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import Failure, Ranking, RepresentationScorer
-from sklearn_mdl.report._comparison import Comparison
+from sklearn_mdl.report._comparison import Comparison, Place
 from sklearn_mdl.report._encoders import (
     checked_columns,
     features_of,
@@ -26,7 +26,6 @@ from sklearn_mdl.report._encoders import (
     shown,
 )
 
-Place = tuple[str, str]  # (dataset, encoder)
 Given = dict[str, tuple[Any, ...]]  # {dataset: (rows, labels[, groups])}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.io.whole_files import filled
@@ -87,13 +87,9 @@ def write_results(
 
 def _protocol_rows(comparison: ProtocolComparison) -> Iterator[list[object]]:
     """Yield a row of ``protocols.csv`` for each dataset, encoder and protocol."""
-    ranks = comparison.ranks
-    for at in np.ndindex(comparison.values.shape):
-        d, e, p = at
-        protocol = comparison.protocols[p]
-        value, is_bound = float(comparison.values[at]), bool(comparison.is_bound[at])
-        yield [
-            *(comparison.dataset_names[d], comparison.encoder_names[e]),
-            *(protocol.name, protocol.unit, value, is_bound),
-            *(float(ranks[at]), float(comparison.seconds[at])),
-        ]
+    c = comparison
+    tables = c.values, c.is_bound, c.ranks, c.seconds
+    numbers = [table.ravel().tolist() for table in tables]
+    places = product(c.dataset_names, c.encoder_names, c.protocols)
+    for (dataset, encoder, protocol), *row in zip(places, *numbers, strict=True):
+        yield [dataset, encoder, protocol.name, protocol.unit, *row]

@@ -140,8 +140,7 @@ def main_kinds(kinds: Mapping[str, Floats]) -> dict[str, Floats]:
 
 def spark(values: Floats, *, low: float, high: float) -> str:
     """Return the path of a small curve, 90 by 22 pixels."""
-    places = np.linspace(1, 89, len(values))
-    return _path(places, Scale(low, high, 21, 1)(values))
+    return _path(np.linspace(1, 89, len(values)), Scale(low, high, 21, 1)(values))
 
 
 def _x_scale(labels: Sequence[Floats]) -> Scale:

@@ -208,20 +208,10 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
 
 def _write_json(path: Path, content: Mapping[str, object]) -> Path:
     """Write JSON with null instead of NaN and infinity, which JSON lacks."""
-    written = with_format("results", _finite(content))
-    text = json.dumps(written, indent=1, allow_nan=False)
+    finite = json.loads(json.dumps(content), parse_constant=lambda _: None)
+    text = json.dumps(with_format("results", finite), indent=1, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
     return path
-
-
-def _finite(content: Any) -> Any:
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list):
-        return [_finite(value) for value in content]
-    if isinstance(content, float) and not math.isfinite(content):
-        return None
-    return content
 
 
 # Statistics

@@ -25,7 +25,7 @@ from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Evaluator, PrequentialRun
 from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl._core.unsupported import DELAY
-from sklearn_mdl._core.validation import invalid, warn_caller
+from sklearn_mdl._core.validation import as_labels, invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
     DefaultGrid,
@@ -227,7 +227,7 @@ class BaseSwitcher(FittedSwitcher):
             If X and y differ in length, or for the reasons given in ``fit``.
         """
         self._validate_params()
-        rows, labels = indexable(as_array(X), np.asarray(as_array(y)))
+        rows, labels = indexable(as_array(X), np.asarray(as_labels(as_array(y))))
         return forecast_of(self, rows, labels, groups)
 
     def _after_fit(self) -> None:

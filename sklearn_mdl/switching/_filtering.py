@@ -382,7 +382,7 @@ class MixtureFilter:
     @property
     def weights(self) -> Floats:
         """Probability (K,) of each expert at the next step."""
-        return self._average([part.weights for part in self.filters])
+        return _averages(self.odds.weights, [part.weights for part in self.filters])
 
     @property
     def log_weights(self) -> Floats:
@@ -392,12 +392,8 @@ class MixtureFilter:
 
     def ahead(self, n_steps: int) -> Floats:
         """Return the weights (K,) after ``n_steps`` further steps without labels."""
-        return self._average([part.ahead(n_steps) for part in self.filters])
-
-    def _average(self, parts: list[Floats]) -> Floats:
-        rows = [part[np.newaxis] for part in parts]
-        weights: Floats = _averages(self.odds.weights[np.newaxis], rows)[0]
-        return weights
+        parts = [part.ahead(n_steps) for part in self.filters]
+        return _averages(self.odds.weights, parts)
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
         """Process losses (n, K), and return weights predicted from some rows."""
@@ -474,10 +470,10 @@ def _weights_around(
 
 
 def _averages(odds: Floats, parts: Sequence[Floats] | Floats) -> Floats:
-    """Average the parts (n, K) with odds (n, J), always adding in the same order."""
-    averages = odds[:, :1] * parts[0]
+    """Average the parts (..., K) with odds (..., J), adding in a fixed order."""
+    averages = odds[..., :1] * parts[0]
     for j, part in enumerate(parts[1:], start=1):
-        averages += odds[:, j : j + 1] * part
+        averages += odds[..., j : j + 1] * part
     return averages
 
 

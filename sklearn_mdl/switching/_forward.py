@@ -299,8 +299,6 @@ class ForwardPass:
         if not self._asleep.any() and not np.isnan(losses[-1]).any():
             self._filter.advance(coding)
             return
-        if not len(losses):
-            return
         asleep = np.isnan(losses)
         # Experts never wake up, so the rows with all experts awake come first.
         n_plain = 0 if self._asleep.any() else int((~asleep.any(axis=1)).sum())

@@ -51,8 +51,7 @@ class ExpertSequence(NamedTuple):
     @property
     def starts(self) -> Steps:
         """First step of every block (a run of one expert), counted from zero."""
-        changes = np.flatnonzero(np.diff(self.experts)) + 1
-        return np.concatenate([np.zeros(min(1, len(self.experts)), np.intp), changes])
+        return np.flatnonzero(np.diff(self.experts, prepend=-1))
 
 
 def best_sequence(

@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_mdl.switching._checks import check_integer, invalid
-from sklearn_mdl.switching._inputs import group_columns
-
-Floats = NDArray[np.float64]
+from sklearn_mdl.switching._inputs import Floats, group_columns
 
 
 class PosteriorThinner:

@@ -37,7 +37,7 @@ def image_rows(
 
     Parameters
     ----------
-    images : images
+    images : array, sequence or torch dataset
         An array (N, H, W, C) or (N, H, W) of uint8 or of floats from 0 to 1. A list of
         paths, PIL images or arrays also works, and so does a torch dataset with a
         length.
@@ -60,7 +60,8 @@ def image_rows(
     ------
     ValueError
         If an image cannot be read, or if it differs in size from the first. The message
-        names its row and file. Also if `path` exists or does not end in ``.npy``.
+        names its row and file. Also if `path` exists or does not end in ``.npy``, or if
+        another argument is invalid.
 
     Examples
     --------
@@ -148,8 +149,8 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
     ----------
     n_features : int
     image_shape : (H, W, C), (H, W) or None
-        If None, images must be squares with one or three channels. No value of
-        `n_features` fits both.
+        If None, images must be square, with one or three channels. `n_features`
+        determines which.
 
     Raises
     ------
@@ -167,7 +168,7 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
     whole = all(map(_is_count, shape))
     if len(shape) != 3 or not whole or math.prod(shape) != n_features:
         required = f"(H, W) or (H, W, C) with product {n_features}, the length of rows"
-        cure = "pass the height, width and channels of the images"
+        cure = "pass image_shape=(H, W, C) of the images"
         raise invalid("image_shape", required, image_shape, cure)
     return int(shape[0]), int(shape[1]), int(shape[2])
 

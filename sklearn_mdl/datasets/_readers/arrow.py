@@ -128,10 +128,9 @@ def check_size(file: Any, path: Path) -> None:
     # This raises an error for files on which `column` below would abort the process.
     for group in range(file.num_row_groups):
         next(file.iter_batches(1, row_groups=[group]), None)
-    groups = map(file.metadata.row_group, range(file.num_row_groups))
     n_bytes = sum(
         max(8 * column.num_values, column.total_uncompressed_size)
-        for group in groups
+        for group in map(file.metadata.row_group, range(file.num_row_groups))
         for column in map(group.column, range(group.num_columns))
     )
     if n_bytes > MOST_TO_ONE * path.stat().st_size:

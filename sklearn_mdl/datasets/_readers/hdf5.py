@@ -105,10 +105,9 @@ def _check_size(item: h5py.Dataset) -> None:
 def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read the embeddings in a file, or in all files of a folder, and their labels."""
     wanted.refuse(path, "splits")
-    folder = path if path.is_dir() else path.parent
-    files = [path]
+    folder, files = path.parent, [path]
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        folder, files = path, sorted(f for f in path.iterdir() if f.suffix in SUFFIXES)
     table = _labels_file(path, folder)
     columns = read_csv(table)
     key = next(name for name in (*parts.ID_NAMES, *columns) if name in columns)

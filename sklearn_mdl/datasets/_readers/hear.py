@@ -21,12 +21,7 @@ import numpy as np
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged
 from sklearn_mdl.datasets._files import load_features
-from sklearn_mdl.datasets._readers.parts import (
-    Part,
-    ReadRequest,
-    chosen_splits,
-    labels_of,
-)
+from sklearn_mdl.datasets._readers import parts
 
 METADATA = "task_metadata.json"
 _EMBEDDINGS = ".embeddings.npy"
@@ -47,7 +42,7 @@ def _check_places(content: bytes) -> None:
             raise pickle.UnpicklingError(f"its memo index {place} is too large")
 
 
-def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
+def read_task(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Return one part with the rows of the requested splits of a task."""
     wanted.refuse("HEAR files", "label", "groups")
     metadata = _read_json(folder / METADATA)
@@ -59,7 +54,7 @@ def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
     files = folder.glob("*" + _EMBEDDINGS)
     saved = [file.name.removesuffix(_EMBEDDINGS) for file in files]
     listed = [name for name in metadata.get("splits") or [] if name in saved]
-    splits = chosen_splits(listed or sorted(saved), wanted, folder)
+    splits = parts.chosen_splits(listed or sorted(saved), wanted, folder)
     if not splits:
         raise damaged(folder, f"a file SPLIT{_EMBEDDINGS}", "it has none", _CURE)
     blocks = [_read_block(folder, split) for split in splits]
@@ -70,11 +65,11 @@ def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
             required = "embeddings of equal length, each with a label"
             raise damaged(folder, required, fault, _CURE)
     features = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    labels, known = labels_of([label for rows in split_labels for label in rows])
+    labels, known = parts.labels_of([label for rows in split_labels for label in rows])
     sizes = zip(splits, split_labels, strict=True)
     counts = ", ".join(f"{split} {len(rows)}" for split, rows in sizes)
     names = folder.name, folder.parent.name
-    return [Part(*names, features, labels, known, note=f"splits: {counts}")]
+    return [parts.Part(*names, features, labels, known, note=f"splits: {counts}")]
 
 
 def _read_json(path: Path) -> Any:

@@ -11,17 +11,7 @@ import numpy as np
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.datasets._files import is_dataset, load_feature_directory
-from sklearn_mdl.datasets._readers import arrow, eva, hdf5, hear, npz
-from sklearn_mdl.datasets._readers.parts import (
-    Part,
-    ReadRequest,
-    Representations,
-    groups_in,
-    joined,
-    label_column,
-    labels_of,
-    masked,
-)
+from sklearn_mdl.datasets._readers import arrow, eva, hdf5, hear, npz, parts
 
 Finder = Callable[[Path], list[Path]]
 
@@ -31,7 +21,7 @@ class Reader(NamedTuple):
 
     kind: str
     find: Finder
-    read: Callable[[Path, ReadRequest], list[Part]]
+    read: Callable[[Path, parts.ReadRequest], list[parts.Part]]
 
 
 def _file(*suffixes: str) -> Finder:
@@ -94,7 +84,7 @@ def load_representations(
     splits: Sequence[str] | None = None,
     groups: str | None = None,
     missing: str = "raise",
-) -> Representations:
+) -> parts.Representations:
     """Read embeddings and labels from the files of other programs.
 
     The format is detected automatically. Reading never runs code from a file. The
@@ -160,21 +150,21 @@ def load_representations(
     """
     if missing not in ("raise", "drop"):
         raise invalid("missing", "'raise' or 'drop'", missing, "pass missing='drop'")
-    wanted = ReadRequest(label, splits, groups)
+    wanted = parts.ReadRequest(label, splits, groups)
     if is_anndata(source):
-        return joined("AnnData", _of_anndata(source, wanted), missing)
+        return parts.joined("AnnData", _of_anndata(source, wanted), missing)
     path = Path(source)  # type: ignore[arg-type]
     for reader in () if is_dataset(path) else READERS:
         if places := reader.find(path):
-            parts = [part for place in places for part in reader.read(place, wanted)]
-            return joined(reader.kind, parts, missing)
+            found = [part for place in places for part in reader.read(place, wanted)]
+            return parts.joined(reader.kind, found, missing)
     if path.is_file():
         required = "a directory or an .h5ad, .parquet, .npz, .h5 or .hdf5 file"
         cure = "save DATASET/ENCODER.npy and DATASET/labels.npy"
         raise invalid("source", required, str(path), cure)
     datasets = load_feature_directory(path)
-    wanted.refuse(f"the directory {path}", *ReadRequest._fields)
-    return Representations("feature directory", datasets, {}, [])
+    wanted.refuse(f"the directory {path}", *parts.ReadRequest._fields)
+    return parts.Representations("feature directory", datasets, {}, [])
 
 
 def is_anndata(source: object) -> bool:
@@ -182,21 +172,21 @@ def is_anndata(source: object) -> bool:
     return all(hasattr(source, name) for name in ("obsm", "obs", "obs_names"))
 
 
-def _of_anndata(adata: Any, wanted: ReadRequest) -> list[Part]:
+def _of_anndata(adata: Any, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read the arrays in ``obsm`` as encoders and a column of ``obs`` as labels."""
     wanted.refuse("an AnnData", "splits")
-    column = label_column(list(adata.obs.columns), wanted, "obs")
+    column = parts.label_column(list(adata.obs.columns), wanted, "obs")
     columns = {
-        name: masked(adata.obs[name].tolist(), adata.obs[name].notna())
+        name: parts.masked(adata.obs[name].tolist(), adata.obs[name].notna())
         for name in (column, wanted.groups)
         if name
     }
-    labels, known = labels_of(columns[column])
+    labels, known = parts.labels_of(columns[column])
     dense = [key for key, X in adata.obsm.items() if hasattr(X, "__array__")]
     arrays = {key: np.asarray(adata.obsm[key]) for key in dense}
     arrays = {key: X for key, X in arrays.items() if hdf5.is_table(X)}
     skipped = [key for key in adata.obsm if key not in arrays]
     ids = np.asarray(adata.obs_names, dtype=str)
     fields = {"dataset": "AnnData", "labels": labels, "known": known, "ids": ids}
-    groups = groups_in(columns, wanted, "obs")
+    groups = parts.groups_in(columns, wanted, "obs")
     return hdf5.encoders_of(arrays, column, skipped, "obsm", groups=groups, **fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,7 +96,8 @@ class Representations(NamedTuple):
 
     def __str__(self) -> str:
         """Return the format, and a line for each dataset and each remark."""
-        lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
+        n = len(self.datasets)
+        lines = [f"found {self.kind}: {n} dataset{'s' * (n != 1)}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
             n_classes = len(np.unique(labels)) if _are_classes(labels) else 0
@@ -130,10 +131,6 @@ def _are_classes(labels: np.ndarray) -> bool:
 
 def _printable(line: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-
-
-def _counted(things: Collection[object], name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> str:

@@ -27,17 +27,12 @@ def datasets() -> ModuleType:
     return needed("torchvision.datasets", "load_vtab", "vtab")
 
 
-def caltech101(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read 102 folders of images, since torchvision's Caltech101 omits one of them."""
-    return _categories(task, folder / "caltech101" / "101_ObjectCategories")
+def categories(task: data.VtabTask, folder: Path, place: str) -> data.VtabData:
+    """Read a folder of images for each category.
 
-
-def resisc45(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read 45 folders of images."""
-    return _categories(task, folder / "NWPU-RESISC45")
-
-
-def _categories(task: data.VtabTask, folder: Path) -> data.VtabData:
+    torchvision's Caltech101 would omit one of the 102 categories.
+    """
+    folder = folder / place
     dataset = datasets().ImageFolder(
         folder, loader=Path, is_valid_file=lambda name: name.lower().endswith(".jpg")
     )
@@ -59,20 +54,12 @@ def sun397(task: data.VtabTask, folder: Path) -> data.VtabData:
 OWN_PARTS = {data.TRAIN: "train", data.VALIDATION: "val", data.TEST: "test"}
 
 
-def dtd(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read the first partition of torchvision's DTD."""
-    return _read_parts(task, partial(datasets().DTD, folder, partition=1))
-
-
-def flowers102(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read torchvision's Flowers102."""
-    return _read_parts(task, partial(datasets().Flowers102, folder))
-
-
-def _read_parts(
-    task: data.VtabTask, read: Callable[..., Iterable[Example]]
+def own_parts(
+    task: data.VtabTask, folder: Path, kind: str, **options: int
 ) -> data.VtabData:
-    parts = [(part, read(split=name, loader=Path)) for part, name in OWN_PARTS.items()]
+    """Read the three parts of a dataset of torchvision."""
+    read = partial(getattr(datasets(), kind), folder, loader=Path, **options)
+    parts = [(part, read(split=name)) for part, name in OWN_PARTS.items()]
     return _of_examples(task, parts)
 
 

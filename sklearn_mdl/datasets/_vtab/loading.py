@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -12,16 +13,16 @@ from sklearn_mdl.datasets._vtab import arrays, folders, norb, records, scenes
 from sklearn_mdl.datasets._vtab.data import VTAB_TASKS, VtabData, VtabTask
 
 READERS: dict[str, Callable[[VtabTask, Path], VtabData]] = {
-    "Caltech101": folders.caltech101,
+    "Caltech101": partial(folders.categories, place="caltech101/101_ObjectCategories"),
     "Cifar100": arrays.cifar100,
-    "DTD": folders.dtd,
-    "Flowers102": folders.flowers102,
+    "DTD": partial(folders.own_parts, kind="DTD", partition=1),
+    "Flowers102": partial(folders.own_parts, kind="Flowers102"),
     "Pets": folders.pets,
     "SVHN": arrays.svhn,
     "Sun397": folders.sun397,
     "EuroSAT": folders.eurosat,
     "PatchCamelyon": arrays.patch_camelyon,
-    "Resisc45": folders.resisc45,
+    "Resisc45": partial(folders.categories, place="NWPU-RESISC45"),
     "Retinopathy": folders.retinopathy,
     "ClevrCount": scenes.clevr,
     "ClevrDistance": scenes.clevr,

@@ -15,7 +15,6 @@ from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Kernel, Pairs
 from sklearn_mdl._core.kernels.reduced import (
     ExtendedRidge,
     ReducedRidge,
-    kernel_of,
     landmark_root,
     with_root,
 )
@@ -258,7 +257,7 @@ class KernelGroup:
     def condense(self, targets: Tensor) -> None:
         """Replace the factors by a posterior given all targets (N, P)."""
         assert isinstance(self.ridge, ExtendedRidge)
-        self.ridge = self.ridge.condensed(targets)
+        self.ridge = self.ridge.condensed(self._gram(), targets)
 
     def settle(self, rows: Tensor) -> None:
         """Refit occasionally from now on, instead of updating the posterior.
@@ -284,8 +283,8 @@ class KernelGroup:
             return torch.stack([state[name] for state in learned]).to(self.device)
 
         first = {name: value.to(self.device) for name, value in learned[0].items()}
-        root, alphas, weights = self._root(), self.ridge.alphas, stacked("weights")
-        leading = with_root(first["places"], kernel_of(root))
+        alphas, weights = self.ridge.alphas, stacked("weights")
+        leading = with_root(first["places"], self._gram())
         if "covariance" in first:
             covariance = stacked("covariance")
             self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
@@ -316,7 +315,7 @@ class KernelGroup:
         scale = float(self.diagonal(self.view.rows).mean())
         return landmark_root(self._gram, self.view.n_rows, scale, self.view.rows.device)
 
-    def _gram(self, one: slice, other: slice) -> Tensor:
+    def _gram(self, one: slice = slice(None), other: slice = slice(None)) -> Tensor:
         return self.values(self.view.pairs(self.view.rows[one], other))
 
 

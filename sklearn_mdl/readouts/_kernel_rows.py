@@ -22,7 +22,7 @@ FIRST = 8  # rows before the first scaling
 BLOCK = 32  # rows added to a factor at a time
 REDUCED = 128  # rows added to a posterior at a time
 MANY = 4  # rows per landmark after which occasional fits are enough
-SHARE = 16  # a fit is due when the number of rows has grown by a sixteenth
+SHARE = 8  # a fit is due when the number of rows has grown by an eighth
 MOST_NEW = 8_192  # new rows after which a fit is due in any case
 MOST_KEPT = 2_048  # most rows whose kernels are kept before they are summed
 SPARSER = 16  # with this many times more rows, half as many blocks are learned
@@ -46,7 +46,7 @@ def settled_at(n_landmarks: int) -> int:
     """Return the row at which occasional fits replace a posterior.
 
     This row is the end of a block, after at least ``MANY`` times as many rows as
-    landmarks. A block is then at most a sixteenth of the rows.
+    landmarks. A block is then at most an eighth of the rows.
     """
     start, least = condensed_at(n_landmarks), max(MANY * n_landmarks, SHARE * REDUCED)
     return start + -(-(least - start) // REDUCED) * REDUCED

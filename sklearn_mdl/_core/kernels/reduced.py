@@ -92,21 +92,26 @@ class ExtendedRidge(ForwardRidge):
         means, variances = super().predict(known, explained, pending)
         return means, variances + beyond
 
-    def condensed(self, targets: Tensor) -> ReducedRidge:
-        """Return the posterior over the features' weights, given all targets (N, P)."""
-        kernel = kernel_of(self._root)
+    def condensed(self, kernel: Tensor, targets: Tensor) -> ReducedRidge:
+        """Return the posterior over the features' weights.
+
+        Parameters
+        ----------
+        kernel : Tensor of shape (M, M)
+            Kernel of the landmarks.
+        targets : Tensor of shape (N, P)
+            Targets of all rows.
+        """
         leading = places, root = with_root(leading_landmarks(kernel), kernel)
-        left_out = torch.ones(len(kernel), dtype=torch.bool, device=root.device)
+        left_out = torch.ones(len(targets), dtype=torch.bool, device=root.device)
         left_out[places] = False
-        later = self._later @ self._root[places].mT
-        others = torch.cat([kernel[left_out][:, places], later]).mT
+        others = kernel[left_out[: len(kernel)]][:, places]
+        others = torch.cat([others, self._later @ self._root[places].mT]).mT
         others = torch.linalg.solve_triangular(root, others, upper=False).mT
-        features = root.new_empty(len(targets), len(root))
-        features[places] = root  # the features of the chosen landmarks
-        features[: len(kernel)][left_out] = others[: len(kernel) - len(root)]
-        features[len(kernel) :] = others[len(kernel) - len(root) :]
-        products = add_lower_products(torch.zeros_like(root), features)
-        known = features.mT @ targets
+        products = add_lower_products(torch.zeros_like(root), others)
+        for start, own in panels(len(root)):  # features of the chosen landmarks
+            products[own, : own.stop] += root[start:, own].mT @ root[start:, : own.stop]
+        known = root.mT @ targets[places] + others.mT @ targets[left_out]
         shape = len(self.alphas), *root.shape
         covariance, weights = root.new_empty(shape), []
         for alpha, own in zip(self.alphas, covariance, strict=True):
@@ -227,15 +232,6 @@ def panels(size: int) -> Iterator[tuple[int, slice]]:
     """Yield the first column and the columns of each panel of a lower triangle."""
     for start in range(0, size, PANEL):
         yield start, slice(start, min(start + PANEL, size))
-
-
-def kernel_of(root: Tensor) -> Tensor:
-    """Return the product of a lower triangular root with its transpose."""
-    kernel = torch.empty_like(root)
-    for _, rows in panels(len(root)):
-        own = root[: rows.stop, : rows.stop]
-        kernel[rows, : rows.stop] = own[rows] @ own.mT
-    return kernel.tril() + kernel.tril(-1).mT
 
 
 def add_lower_products(to: Tensor, features: Tensor) -> Tensor:

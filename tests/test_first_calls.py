@@ -140,6 +140,12 @@ def test_a_gpu_that_is_not_there_is_refused_before_the_pass(device):
         MDLReadoutSwitcher("linear", device=device).fit(X, Y)
 
 
+@for_each("device", ["meta", "mps", "xpu", "nonsense"])
+def test_a_device_that_cannot_compute_is_refused_before_the_pass(device):
+    with pytest.raises(ValueError, match=rf"supports float64, got '{device}'"):
+        MDLReadoutSwitcher("linear", device=device).fit(X, Y)
+
+
 def test_a_comparison_needs_encoders():
     with pytest.raises(ValueError, match="encoders must be non-empty"):
         compare({}, X, Y)

@@ -59,31 +59,29 @@ def digits(n=N):
     return X[order], y[order]
 
 
-def test_fits_are_a_sixteenth_of_the_rows_apart(monkeypatch):
+def test_fits_are_an_eighth_of_the_rows_apart(monkeypatch):
     monkeypatch.undo()
-    assert _kernel_rows.settled_at(2048) == 16_384
-    assert _kernel_rows.settled_at(32) == 2_112  # a sixteenth is a whole block
-    fits = sorted(
-        {_kernel_rows.last_fit(n, 16_384) for n in range(16_384, 400_000, 64)}
-    )
+    assert _kernel_rows.settled_at(2048) == 8_192
+    assert _kernel_rows.settled_at(32) == 1_088  # an eighth is a whole block
+    fits = sorted({_kernel_rows.last_fit(n, 8_192) for n in range(8_192, 400_000, 64)})
     gaps = np.diff(fits)
     assert not (gaps % 128).any()
-    assert gaps[:3].tolist() == [1024, 1024, 1152]
-    assert (gaps <= np.array(fits[:-1]) / 16).all()
+    assert gaps[:3].tolist() == [1024, 1152, 1280]
+    assert (gaps <= np.array(fits[:-1]) / 8).all()
     assert set(gaps[-20:]) == {8192}
 
 
 def test_fits_learn_fewer_and_fewer_of_the_rows(monkeypatch):
     monkeypatch.undo()
     starts = np.arange(0, 5_000_000, 128)
-    learned = np.array([_kernel_rows.learns(n, 16_384) for n in starts.tolist()])
+    learned = np.array([_kernel_rows.learns(n, 8_192) for n in starts.tolist()])
     shares = [
         np.mean(learned[(starts >= first) & (starts < end)])
-        for first, end in pairwise([0, 262_144, 4_194_304, 5_000_000])
+        for first, end in pairwise([0, 131_072, 2_097_152, 5_000_000])
     ]
     assert shares == pytest.approx([1, 1 / 2, 1 / 4], rel=0.01)
-    for n_rows in (16_384, 262_144, 999_936):
-        assert _kernel_rows.blocks_to_sum(n_rows + 128, 16_384)
+    for n_rows in (8_192, 131_072, 999_936):
+        assert _kernel_rows.blocks_to_sum(n_rows + 128, 8_192)
 
 
 def switcher(**options):

@@ -245,10 +245,12 @@ def resolve_device(device: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
-    except RuntimeError as error:
+        if chosen.type != "cuda":
+            torch.zeros(1, dtype=torch.float64, device=chosen).item()
+    except (RuntimeError, TypeError, AssertionError, ImportError) as error:
         raise ValueError(
-            "device must be 'auto' or the name of a torch device, "
-            f"got {device!r}; pass device='cpu' or device='cuda'"
+            "device must be 'auto' or the name of a torch device that supports "
+            f"float64, got {device!r}; pass device='cpu' or device='cuda'"
         ) from error
     n_gpus = torch.cuda.device_count()
     if chosen.type == "cuda" and (chosen.index or 0) >= n_gpus:

@@ -331,6 +331,11 @@ def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
         required = "a mapping from at least two names to pairs (X, y)"
         cure = "pass {'first': (X1, y1), 'second': (X2, y2)}"
         raise invalid("tasks", required, what, cure)
+    for name, task in tasks.items():
+        parts = task if isinstance(task, tuple | list) else [task]
+        if len(parts) != 2:
+            what = [type(part).__name__ for part in parts]
+            raise invalid(f"Task {name!r}", "a pair (X, y)", what, "pass (X, y)")
     return [str(name) for name in tasks]
 
 

@@ -197,9 +197,9 @@ class KernelReadout(KernelSettings, BaseReadout):
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After about ``1.5 * max_exact`` rows, the
-        state of the readout stops growing. After ``8 * max_exact`` rows, but not before
-        row 2,048, the readout is refitted only when the number of rows has grown by a
-        sixteenth, or by 8,192. When the number of rows has grown another 16-fold, the
+        state of the readout stops growing. After ``4 * max_exact`` rows, but not before
+        row 1,024, the readout is refitted only when the number of rows has grown by an
+        eighth, or by 8,192. When the number of rows has grown another 16-fold, the
         readout learns only every second block of 128 rows, later only every fourth, and
         so on. If None, kernels stay exact.
     batch_size : int, default=32
@@ -396,9 +396,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After about ``1.5 * max_exact`` rows, the
-        state of the readout stops growing. After ``8 * max_exact`` rows, but not before
-        row 2,048, the readout is refitted only when the number of rows has grown by a
-        sixteenth, or by 8,192. When the number of rows has grown another 16-fold, the
+        state of the readout stops growing. After ``4 * max_exact`` rows, but not before
+        row 1,024, the readout is refitted only when the number of rows has grown by an
+        eighth, or by 8,192. When the number of rows has grown another 16-fold, the
         readout learns only every second block of 128 rows, later only every fourth, and
         so on. If None, kernels stay exact.
     batch_size : int, default=32

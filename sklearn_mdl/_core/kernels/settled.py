@@ -2,7 +2,7 @@ r"""Kernel ridge regression on very long streams, fitted only occasionally.
 
 Once there are many times more rows than landmarks, a row hardly changes the weights of
 landmark features. So the weights are no longer updated with every block. They are
-fitted again whenever the number of rows has grown by a sixteenth or, if that is less,
+fitted again whenever the number of rows has grown by an eighth or, if that is less,
 by 8,192. Let ``F`` and ``Y`` be the features and targets of all rows learned before the
 last fit. Let ``Z`` be the root of the landmarks' kernel, and :math:`R R^T = F^T F +
 \alpha I`. The prediction of a row whose kernel values with the landmarks are ``k`` has

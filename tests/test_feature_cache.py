@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 from functools import partial
+from types import MethodType
 
 import numpy as np
 import pytest
@@ -381,12 +382,37 @@ class Pooling(nn.Module):
         return self.scale * pooled + self.offset
 
 
+def with_function(factor):
+    module = nn.Sequential(nn.Flatten())
+    module.forward = lambda batch: batch.flatten(1) * factor
+    return module
+
+
+def with_method(factor):
+    module = nn.Sequential(nn.Flatten())
+    if factor > 1:
+        module.forward = MethodType(lambda self, batch: batch.flatten(1) * 1.01, module)
+    else:
+        module.forward = MethodType(lambda self, batch: batch.flatten(1), module)
+    return module
+
+
+def with_local_class(factor):
+    class Flat(nn.Module):
+        def forward(self, batch):
+            return batch.flatten(1) * factor
+
+    return nn.Sequential(Flat())
+
+
 def test_modules_differ_by_their_attributes(tmp_path):
     modules = {
         f"{kind} {offset}": nn.Sequential(Pooling(kind, offset))
         for kind in ("max", "mean")
         for offset in (0, 1)
     }
+    for made in (with_function, with_method, with_local_class):
+        modules |= {f"{made.__name__} {factor}": made(factor) for factor in (1, 1.01)}
     encoders = {
         name: TorchEncoder(m, pool="model", device="cpu") for name, m in modules.items()
     }
@@ -395,7 +421,7 @@ def test_modules_differ_by_their_attributes(tmp_path):
         for each in encoders.values():
             found = cache.features(each, IMAGES)
             np.testing.assert_array_equal(found, each.transform(IMAGES))
-    assert len(sets(tmp_path)) == 4
+    assert len(sets(tmp_path)) == 10
 
 
 def with_hook(factor):
@@ -404,13 +430,16 @@ def with_hook(factor):
     return module
 
 
-def with_function(factor):
-    module = nn.Sequential(nn.Flatten())
-    module.forward = lambda batch: batch.flatten(1) * factor
-    return module
+class Multiplied(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self._factor = factor
+
+    def forward(self, batch):
+        return batch.flatten(1) * self._factor
 
 
-@pytest.mark.parametrize("made", [with_hook, with_function])
+@pytest.mark.parametrize("made", [with_hook, Multiplied])
 def test_features_of_a_module_that_keys_do_not_tell_apart_are_computed_again(
     made, tmp_path, monkeypatch
 ):
@@ -429,6 +458,24 @@ def test_features_of_a_module_that_keys_do_not_tell_apart_are_computed_again(
         with pytest.raises(KeyboardInterrupt):
             cache.features(one, IMAGES)
     np.testing.assert_array_equal(cache.features(other, IMAGES), features * 3)
+
+
+class Cut(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self._width = width
+
+    def forward(self, batch):
+        return batch.flatten(1)[:, : self._width]
+
+
+def test_features_of_another_width_are_computed_again(tmp_path):
+    one, other = (TorchEncoder(Cut(k), pool="model", device="cpu") for k in (4, 8))
+    cache = FeatureCache(tmp_path)
+    assert cache.features(one, IMAGES).shape == (len(IMAGES), 4)
+    with pytest.warns(UserWarning, match=r"^Recomputing .* of another encoder"):
+        found = cache.features(other, IMAGES)
+    np.testing.assert_array_equal(found, other.transform(IMAGES))
 
 
 def broken_off(n_rows):
@@ -504,6 +551,7 @@ def test_keys_are_the_same_in_every_process(tmp_path):
 
 
 OWN = """
+from functools import cached_property, lru_cache
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from torch import nn
@@ -544,6 +592,53 @@ class Listed(Base):
 class Tripled(nn.Module):
     def forward(self, batch):
         return batch.flatten(1) * 3
+
+
+class Held(Base):
+    factor = np.array([1.0 * 3])
+
+    def transform(self, X):
+        return np.asarray(X) * self.factor
+
+
+class Chosen(Base):
+    factors = {1 * 3}
+
+    def transform(self, X, also=np.array([1.0])):
+        return np.asarray(X) * also * max(self.factors)
+
+
+class Lazy(Base):
+    @cached_property
+    def factor(self):
+        return 1 * 3
+
+    def transform(self, X):
+        return np.asarray(X) * self.factor
+
+
+class Remembered(Base):
+    @lru_cache
+    def factor(self):
+        return 1 * 3
+
+    def transform(self, X):
+        return np.asarray(X) * self.factor()
+
+
+FACTOR = 1 * 3
+_CALLS = 0
+
+
+def by_factor(X):
+    global _CALLS
+    _CALLS += 1
+    return np.asarray(X) * FACTOR
+
+
+class Calling(Base):
+    def transform(self, X):
+        return [by_factor(row) for row in X]
 """
 OWN_ENCODERS = {
     "class": lambda own: own.Scaled(),
@@ -560,6 +655,12 @@ OWN_ENCODERS = {
         make_pipeline(own.Scaled()).fit(np.ones((4, 2)))
     ),
     "network": lambda own: TorchEncoder(nn.Sequential(own.Tripled()), pool="model"),
+    "array of a class": lambda own: own.Held(),
+    "set of a class": lambda own: own.Chosen(),
+    "cached property": lambda own: own.Lazy(),
+    "cached method": lambda own: own.Remembered(),
+    "variable": lambda own: FunctionTransformer(own.by_factor),
+    "called function": lambda own: own.Calling(),
 }
 
 

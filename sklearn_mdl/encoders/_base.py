@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar, NamedTuple, Self
@@ -19,7 +17,7 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.lazy import LazyImages, images_fingerprint, minibatches
 from sklearn_mdl._core.images.reading import Images, as_images, image_at, located
-from sklearn_mdl._core.io.content_hash import content_hash
+from sklearn_mdl._core.io.content_hash import readable
 from sklearn_mdl._core.numerics import default_torch, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
@@ -280,7 +278,8 @@ def weights_fingerprint(module: nn.Module) -> str:
 def attributes_fingerprint(module: nn.Module) -> str:
     """Return the SHA-256 of the code, attributes and buffers of a module's parts.
 
-    Private attributes are not included, nor are those that cannot be pickled.
+    Private attributes are not included, nor are those without code that cannot be
+    pickled.
     """
     values: list[tuple[str, object]] = [
         (f"{name}.{key}", value)
@@ -290,6 +289,5 @@ def attributes_fingerprint(module: nn.Module) -> str:
     ]
     digest = hashlib.sha256()
     for name, value in [*values, *module.named_buffers()]:
-        with suppress(pickle.PicklingError, TypeError, AttributeError):
-            digest.update(f"{name} {content_hash(value)}\n".encode())
+        digest.update(f"{name} {readable(value, set())}\n".encode())
     return digest.hexdigest()

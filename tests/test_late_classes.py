@@ -334,6 +334,21 @@ def test_a_stream_may_be_of_one_class_for_long():
 
 
 @pytest.mark.filterwarnings("ignore:the labels are grouped")
+@pytest.mark.parametrize("kinds", [(str, object), (object, str), (list, object)])
+@pytest.mark.parametrize("named", [None, ["bird", "dog"]])
+def test_text_may_be_objects_or_strings(kinds, named):
+    X, y = stream()
+    of = {str: np.asarray, object: lambda y: np.asarray(y, object), list: list}
+    expected = scored([LinearReadout()], X, y, classes=named)
+    found = switcher([LinearReadout()])
+    for rows, kind in zip([slice(20), slice(20, None)], kinds, strict=True):
+        known = named and of[kinds[0]](named)
+        found.partial_fit(X[rows], of[kind](y[rows]), classes=known)
+    assert_same(found, expected)
+    assert found.classes_.tolist() == expected.classes_.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:the labels are grouped")
 def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
     X, y = stream()
     found = scored([LinearReadout()], X[:20], y[:20])

@@ -298,6 +298,20 @@ def test_a_refused_call_names_no_new_class():
     assert_array_equal(found.codelengths_, clean.codelengths_)
 
 
+@pytest.mark.parametrize("new_classes", ["refuse", "escape"])
+def test_a_call_with_a_real_number_in_one_column_changes_nothing(new_classes):
+    found = several(new_classes=new_classes)
+    found.partial_fit(X[:50], Y[:50, :2].astype(float), CLASSES[:2])
+    wrong = Y[50:53, :2].astype(float)
+    wrong[2, 1] = 0.5
+    with pytest.raises(ValueError, match=r"^In column 1 of y: "):
+        found.partial_fit(X[50:53], wrong)
+    found.partial_fit(X[50:], Y[50:, :2].astype(float))
+    clean = several(new_classes=new_classes)
+    clean.partial_fit(X, Y[:, :2].astype(float), CLASSES[:2])
+    assert_array_equal(found.codelengths_, clean.codelengths_)
+
+
 def test_a_constant_column_costs_little_where_its_classes_are_given():
     labels = np.column_stack([Y[:, 0], np.zeros(150, int)])
     found = several().partial_fit(X, labels, classes=[[0, 1], [0, 1]])

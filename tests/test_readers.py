@@ -269,6 +269,14 @@ def test_groups_that_a_format_does_not_name_are_refused(tmp_path):
     assert "40 of 40 rows have none" in message(tmp_path / "a.npz", groups="p")
 
 
+def test_a_column_of_groups_is_never_ignored(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, X=FEATURES["deep"], label=LABELS, groups=PATIENTS)
+    assert "groups must be a name, since" in message(path)
+    assert "pass groups='groups' (--groups groups)" in message(path)
+    assert ", 14 groups; " in str(load_representations(path, groups="groups"))
+
+
 def saved_dataset(root):
     """As ``Dataset.save_to_disk`` writes it."""
     return saved(root) / "train"

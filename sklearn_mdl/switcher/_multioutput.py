@@ -19,7 +19,7 @@ from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import UnfittedRun
 from sklearn_mdl._core.side_by_side import watched
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import check_class_labels, invalid
 from sklearn_mdl.metrics import PrequentialMeasures
 from sklearn_mdl.readouts import grouped
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
@@ -239,6 +239,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         for j, (switcher, column, known) in enumerate(pairs):
             with in_column(j):
                 switcher._check_classes(known)
+                check_class_labels(column)
                 switcher._encoded(column)
                 switcher._forget_classes()  # those that only this check has seen
 

@@ -287,11 +287,14 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
         If labels are not of the same type as the classes.
     """
     classes = classes if len(classes) else y[:0]
-    kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
+    same = {"u": "f", "i": "f", "O": "U"}  # numbers, and texts
+    kinds = [same.get(part.dtype.kind, part.dtype.kind) for part in (classes, y)]
     if kinds[0] != kinds[1]:
         known, given = (type(part.tolist()[0]).__name__ for part in (classes, y))
         cure = "pass labels of one type in all calls, for example y.astype(str)"
         raise invalid("New classes", f"{known} like the known ones", given, cure)
     names, firsts = np.unique(y, return_index=True)
     names = names[np.argsort(firsts)]
+    if classes.dtype.kind == "U":
+        names = names.astype(str)
     return np.concatenate([classes, names[~np.isin(names, classes)]])

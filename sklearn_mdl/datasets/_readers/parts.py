@@ -142,10 +142,13 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     Raises
     ------
     ValueError
-        If the label column or the group column does not exist, or if the choice is
-        ambiguous.
+        If the label column or the group column does not exist, if the choice is
+        ambiguous, or if no groups are requested although there is a column "groups".
     """
     names = list(columns)
+    if wanted.groups is None and "groups" in names:
+        cure = "pass groups='groups' (--groups groups), or rename the column"
+        raise invalid("groups", f"a name, since {place} has 'groups'", None, cure)
     if wanted.groups is not None and wanted.groups not in names:
         required, cure = f"one of {names} in {place}", "omit groups (--groups)"
         raise invalid("groups", required, wanted.groups, cure)

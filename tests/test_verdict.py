@@ -179,9 +179,13 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
 # In words
 
 
-def made(losses, alpha=0.1, n_classes=2):
-    """A ranking of cells whose losses are given, (datasets, encoders, orders, rows)."""
+def made(losses, alpha=0.1, n_classes=2, per_label=None, groups=None):
+    """A ranking of cells whose losses are given, (datasets, encoders, orders, rows).
+
+    ``per_label`` is the frequency code of a label in nats.
+    """
     cells = []
+    per_label = np.log(max(n_classes, 1)) if per_label is None else per_label
     for d, e, order in np.ndindex(np.shape(losses)[:3]):
         rows = np.asarray(losses[d][e][order])
         places = np.random.default_rng([0, order]).permutation(len(rows))
@@ -189,7 +193,8 @@ def made(losses, alpha=0.1, n_classes=2):
         kept = dict.fromkeys(Cell.__dataclass_fields__)
         kept |= {"dataset": f"d{d}", "encoder": f"e{e}", "order": order, "seed": 0}
         kept |= {"n_samples": len(rows), "codelength": rows.sum(), "source": trace}
-        kept["n_classes"] = n_classes
+        kept |= {"n_classes": n_classes, "frequency": per_label * len(rows)}
+        kept["groups"] = groups
         cells.append(Cell(**kept))
     return Ranking(cells, alpha)
 
@@ -232,16 +237,19 @@ def test_only_encoders_with_longer_codes_than_the_best_everywhere_are_called_wor
 
 def test_one_order_of_few_labels_per_class_is_named_where_an_encoder_is_called_worse():
     extra = np.array([0.0, 0.3])[:, None, None]
-    for n_orders, n_rows, n_classes, gap, is_named in [
-        (1, 240, 5, 1, True),
-        (2, 240, 5, 1, False),
-        (1, 250, 5, 1, False),
-        (1, 80, 4, 1, False),
-        (1, 80, 0, 1, False),  # real numbers
-        (1, 80, 10, 0, False),  # equal encoders
+    pairs = np.arange(250) // 2
+    for n_orders, n_rows, n_classes, gap, is_named, options in [
+        (1, 240, 5, 1, True, {}),
+        (2, 240, 5, 1, False, {}),
+        (1, 251, 5, 1, False, {}),
+        (1, 250, 5, 1, True, {"groups": pairs}),
+        (1, 251, 5, 1, True, {"per_label": 0.8}),  # a class of .8 has many labels
+        (1, 80, 4, 1, False, {}),
+        (1, 80, 0, 1, False, {}),  # real numbers
+        (1, 80, 10, 0, False, {}),  # equal encoders
     ]:
         rows = noise(1, 2, n_orders, n_rows) + gap * extra
-        verdict = made(rows, n_classes=n_classes).verdict()
+        verdict = made(rows, n_classes=n_classes, **options).verdict()
         assert bool(verdict.out) is bool(gap)
         named = [line for line in verdict.sentences() if "pass n_orders=4" in line]
         assert named == verdict.sentences()[-1:] * is_named

@@ -20,7 +20,7 @@ MOST_NAMES = 4  # maximum number of names in a sentence
 # alpha is exceeded (python -m benchmarks certainty nulls --separated).
 MANY_CLASSES, FEW_LABELS = 5, 50
 ONE_ORDER = (
-    "With one order and fewer than 50 labels per class, false alarms can be more "
+    "With one order and few labels or groups per class, false alarms can be more "
     "frequent than alpha if classes are well separated; pass n_orders=4."
 )
 MISSING = (
@@ -123,8 +123,9 @@ class DatasetVerdict:
     best : Best
         The winner, with the probability that it is best.
     may_exceed_alpha : bool
-        True if false alarms can be more frequent than `Verdict.alpha`, since there are
-        one order, five or more classes and fewer than 50 labels per class.
+        True if encoders are called worse, but false alarms can be more frequent than
+        `Verdict.alpha`, since there are one order, five or more classes and fewer than
+        50 labels or groups per class. Labels of a frequent class count less.
     """
 
     dataset: str
@@ -216,7 +217,7 @@ class Verdict:
             lines = [f"{self.best}, the only encoder ranked, on {n_datasets} datasets."]
         else:
             lines = [self._by_rank(), self._others()]
-        if any(dataset.may_exceed_alpha and dataset.worse for dataset in self.datasets):
+        if any(dataset.may_exceed_alpha for dataset in self.datasets):
             lines[-1] += f" {ONE_ORDER}"
         if self.eliminated:
             lines[0] += f" Eliminated before ranking: {names_of(self.eliminated)}."
@@ -383,7 +384,15 @@ def _on_dataset(
         ties=ties,
         worse=worse,
         best=best,
-        may_exceed_alpha=len(sample.by_order) == 1
-        and first.n_classes >= MANY_CLASSES
-        and first.n_samples < FEW_LABELS * first.n_classes,
+        may_exceed_alpha=bool(worse) and _has_few_labels(first, len(sample.by_order)),
     )
+
+
+def _has_few_labels(cell: Cell, n_orders: int) -> bool:
+    """Return True if there is one order, and few labels or groups for many classes."""
+    if n_orders > 1 or cell.n_classes < MANY_CLASSES:
+        return False
+    # As many labels of equally frequent classes would have the same code.
+    n_balanced = cell.frequency / np.log(cell.n_classes)
+    share = len(cell.starts) / cell.n_samples
+    return bool(n_balanced * share < FEW_LABELS * cell.n_classes)

@@ -122,22 +122,19 @@ class Million:
         return self.found["kills"]
 
     def report(self, table):
-        """Draw seconds and memory against the number of rows."""
+        """Draw seconds per row and memory against the number of rows."""
         if self.image is None:
             return
         import matplotlib.pyplot as plt
 
         figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-        columns = {"track_seconds": "CPU seconds", "track_memory": "memory (MiB)"}
+        columns = {"track_per_row": "CPU ms per row", "track_memory": "memory (MiB)"}
         for axis, (column, unit) in zip(axes, columns.items(), strict=True):
             for series in dict.fromkeys(key[:2] for key in table):
                 rows = {k[2]: v[column] for k, v in table.items() if k[:2] == series}
                 label = series[1] if len(self.cells) == 1 else ", ".join(series)
                 axis.plot(list(rows), list(rows.values()), "o-", label=label)
             axis.set(xlabel="rows", ylabel=unit, xscale="log")
-        sizes = np.array([min(self.rows), max(self.rows)], dtype=float)
-        least = min(v["track_seconds"][0] / k[2] for k, v in table.items())
-        axes[0].plot(sizes, least * sizes, ":", color="gray", label="linear")
         axes[0].set(yscale="log")
         axes[0].legend(frameon=False)
         axes[1].set_ylim(bottom=0)

@@ -64,8 +64,9 @@ class FeatureCache:
     that are not timm's, the preprocessing, the layers, the pooling and the content of
     the input. For other transformers, it contains their settings and learned state, the
     data and the library versions, and the size and modification time of each file whose
-    path is in the data. All keys contain the code of your own classes, except for
-    private constants, and of your own functions among the settings.
+    path is in the data. All keys contain the code of your own classes and functions, and
+    the functions and variables of the same module that this code names, except for
+    private constants.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
     a warning. So is a set of a network encoder if its last row is not what the encoder
@@ -86,8 +87,8 @@ class FeatureCache:
     -----
     Computing a network encoder's key reads the whole input, which is fast compared with
     encoding. This key ignores the device and the library versions, which only affect
-    rounding. Keys ignore functions that your classes and functions call: after a small
-    change of such a function, use another folder.
+    rounding. Keys do not contain functions that are called as ``module.function``:
+    after a change of such a function, use another folder.
 
     Examples
     --------

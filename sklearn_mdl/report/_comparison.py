@@ -367,9 +367,10 @@ class Comparison:
         if not pairs:
             return []
         gains = [self._gain(both, self._paired, best) for both in pairs]
-        most = max(gains, key=lambda gain: gain.saved)
-        if not most.saved > most.half:  # also if it cannot be tested
+        gains = [gain for gain in gains if gain.saved > gain.half]  # drops NaN, too
+        if not gains:
             return [f"Adding another encoder to {best} saves no significant amount."]
+        most = max(gains, key=lambda gain: gain.saved)
         nats = rounded(most.saved, most.half)
         where = f" in total on {n} datasets" if n > 1 else ""
         return [f"Adding {most.second} to {best} saves {nats} nats{where}."]

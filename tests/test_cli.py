@@ -689,6 +689,13 @@ def test_remix_thins_what_it_writes(tmp_path, capsys):
     assert nats == pytest.approx(trace.codelength, abs=0.0501)
 
 
+def test_remix_counts_a_single_architecture(tmp_path, capsys):
+    path, _ = long_losses(tmp_path, architectures=["linear"] * 3)
+    assert main(["remix", path]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("2500 examples, 3 readouts, 1 architecture, float32\n")
+
+
 def test_remix_mixes_bare_losses(tmp_path, capsys):
     path, losses = long_losses(tmp_path)
     np.save(tmp_path / "bare.npy", losses)

@@ -2,10 +2,10 @@
 Encode images and rank the layers of a network
 ==============================================
 
-A timm network computes the features of several layers in one pass and caches them in a
-folder. Each combination of layer and pooling is then ranked as a separate encoder, by
-the codelength of the labels. Before that, a test compares the last images with the
-first ones.
+A timm network computes the features of several layers in one pass, and a folder caches
+these features. Each combination of layer and pooling is then ranked as a separate
+encoder, by the codelength of the labels. Before that, a test compares the last images
+with the first ones.
 
 The network in this example has random weights, so nothing is downloaded. To rank the
 layers of a trained network, pass ``pretrained=True``, or a file of weights as

@@ -9,10 +9,10 @@ the sweep, and measures a codelength. You need not choose C or the scaling of fe
 One pass also gives a *label-efficiency curve*, and several orders give the *spread over
 seeds*.
 
-To use it there, add the function to ``torchgeo_bench/main.py``, which defines
-``EvaluationResult``, and add ``"mdl"`` to the methods. In this example, digits replace
-scenes, and sets of pixels replace encoders. For folders of kaiko's eva you need no
-code: ``sklearn-mdl rank`` reads these folders and writes the long table as
+To use this function in torchgeo-bench, add it to ``torchgeo_bench/main.py``, which
+defines ``EvaluationResult``, and add ``"mdl"`` to the methods. In this example, digits
+replace scenes, and sets of pixels replace encoders. For folders of kaiko's eva you need
+no code: ``sklearn-mdl rank`` reads these folders and writes the long table as
 ``scores.csv``.
 """
 

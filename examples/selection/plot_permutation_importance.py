@@ -10,8 +10,8 @@ permuted rows. For other rows use :func:`~sklearn_mdl.heldout_codelength_scorer`
 
 # %%
 # The importance of a feature is the increase in codelength, in nats per example, when
-# its values are permuted over the rows. If the importance is negative, the code is
-# shorter without the feature.
+# its values are permuted over the rows. If the importance is negative, permuting the
+# feature shortens the code.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine

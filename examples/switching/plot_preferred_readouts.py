@@ -9,10 +9,10 @@ tasks on the same 600 handwritten digits: which digit it is, whether it is odd, 
 it is greater than four, and whether the upper half has more ink than the lower half.
 The last task only depends on a linear function of the pixels.
 
-Result: on the pixels, the ink task prefers a linear readout. The only other cell that
+Result: on the pixels, the ink task prefers a linear readout. The only other task that
 prefers a linear readout, by a narrow margin, is the digit task on 200 random features.
 The artificial tasks (odd, and greater than four) prefer two or three hidden layers in
-all cells but one. With 600 labels these preferences are weak: in most cells no
+five of six cases. With 600 labels these preferences are weak: in most cases no
 architecture has even half of the mean posterior. In the paper, preferences hardly
 depend on the encoder, but here they do.
 """

@@ -10,8 +10,8 @@ neighbours and an MLP.
 
 Result: two curves cross. Nearest neighbours predict best up to about 640 digits, and
 then the MLP does. The linear readout is never best. The best single readout needs 261.4
-nats, and the best sequence of two blocks needs 245.8. The mixture, which does not know
-in advance when to switch, needs 251.5.
+nats, and the best sequence of two blocks needs 245.8. The mixture, which has to find
+out when to switch, needs 251.5.
 """
 
 # %%

@@ -4,14 +4,14 @@ Compare with probes, LogME and other codes
 
 This example compares four encoders of digits by the usual protocols: accuracies of
 probes, several codes, evidence and sample complexity. We add two references: random
-features, and features with shuffled labels.
+features, and features with shuffled rows.
 
 Result: the kernel map ranks first by both trained probes, by LogME, by all codes and by
 all measures derived from codes, once together with the pixels. Nearest neighbours rank
 the pixels first. Selectivity ranks the kernel map last, since informative features also
 help with the control task. The random encoder, which is as wide as the
 kernel map, has a better linear probe than the pixels but a longer code. With shuffled
-labels, every code is longer than the uniform code. The block-wise code is the longest,
+rows, every code is longer than the uniform code. The block-wise code is the longest,
 since nothing limits an overconfident classifier.
 """
 

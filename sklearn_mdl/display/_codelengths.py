@@ -274,8 +274,8 @@ class CodelengthDisplay(base.Display):
             are grey, and the legend counts their entries.
         styles : mapping of str to int, optional
             Line style number of each legend entry, to give a name the same colour in
-            several figures. By default the numbers start at zero on new axes, and after
-            the lines that have a legend entry on others.
+            several figures. By default the numbers start at zero, or at the number of
+            lines that the legend of ``ax`` already contains.
 
         Returns
         -------

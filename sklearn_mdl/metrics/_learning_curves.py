@@ -285,7 +285,7 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
 def check_losses(name: str, losses: Floats) -> None:
     """Raise ValueError if a loss is NaN, or negative by more than a rounding error."""
     if np.isnan(losses).any() or losses.min() < -1e-9:
-        cure = "pass -np.log(probabilities), without the NaN of retired readouts"
+        cure = "pass codelengths of classes, -np.log(probabilities), without NaN"
         raise invalid(name, "at least 0 and not NaN", float(losses.min()), cure)
 
 

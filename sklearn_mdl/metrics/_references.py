@@ -196,6 +196,8 @@ def _labels(
         raise invalid("y", "of shape (n_samples,)", labels.shape, cure)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise invalid("y", "without missing labels", np.nan, "pass y[~np.isnan(y)]")
+    if labels.dtype.kind == "O" and None in labels.tolist():
+        raise invalid("y", "without missing labels", None, "pass y[pandas.notna(y)]")
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     least = max(1, counts.size)
     n_classes = least if n_classes is None else n_classes

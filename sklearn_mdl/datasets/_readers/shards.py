@@ -201,5 +201,8 @@ def _vectors_in(names: Sequence[str], wanted: str | None, path: Path) -> str:
         return str(wanted)
     if wanted is None and len(names) == 1:
         return names[0]
-    required = f"one of {list(names)} in {path}"
-    raise invalid("features", required, wanted, "pass features=NAME")
+    if not names:
+        cure = "store features of shape (n, d) in it"
+        raise damaged(path, "features", "it only holds labels", cure)
+    cure = f"for example, pass features={names[0]!r}"
+    raise invalid("features", f"one of {list(names)} in {path}", wanted, cure)

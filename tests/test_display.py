@@ -169,7 +169,7 @@ def test_what_is_not_fitted_is_refused(draw, attribute):
     if draw.__name__ == "from_estimator":
         cure = "pass a fitted switcher, such as pipeline[-1] or search.best_estimator_"
         cure += ", or call from_scorer for a RepresentationScorer" * both
-    said = f"SimpleNamespace must have '{attribute}', but does not; {cure}"
+    said = f"SimpleNamespace must have the attribute '{attribute}'; {cure}"
     # A ranking and a switcher both have codelengths, of different shapes.
     for estimator in (SimpleNamespace(), SimpleNamespace(codelengths_=np.ones((2, 3)))):
         with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
@@ -178,7 +178,7 @@ def test_what_is_not_fitted_is_refused(draw, attribute):
 
 
 def test_segments_are_wanted_and_no_switcher():
-    said = "SimpleNamespace must have 'starts', but does not; pass "
+    said = "SimpleNamespace must have the attribute 'starts'; pass "
     said += "switcher.score_segments()"
     with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
         SegmentsDisplay(SimpleNamespace(codelengths_=np.ones(3)))
@@ -789,7 +789,7 @@ def test_bad_rankings_are_refused(ranks, critical_difference, message):
 
 def test_one_encoder_is_no_ranking():
     with pytest.raises(
-        ValueError, match=r"Encoders must be at least two, got \['a'\];"
+        ValueError, match=r"ranking must be of two or more encoders, got \['a'\];"
     ):
         CriticalDifferenceDisplay([1.0], ["a"], 1.0)
 

@@ -167,7 +167,7 @@ def test_a_ranking_takes_texts(model, tmp_path):
         ({"layers": [0, -3]}, "layers must be distinct"),
         ({"layers": [0, "embed"]}, "layers must be None, or different integers"),
         ({"layers": []}, "layers must be None, or"),
-        ({"layers": ["layers.2"]}, "name of a module inside the model"),
+        ({"layers": ["layers.2"]}, "name of an inner module"),
         ({"layers": ["layers.0.norm1", ""]}, "layer"),
         ({"positions": "cls"}, "positions must be"),
         ({"positions": -2}, "Example 1 must have 2 or more tokens for position -2"),

@@ -348,8 +348,7 @@ class Twice(nn.Module):
         (
             nn.Flatten(),
             {"layer": "0"},
-            "^layer must be the name of a module inside the model, got '0'; pass "
-            "layer='last'$",
+            "^layer must be the name of an inner module, got '0'; pass layer='last'$",
         ),
         (Twice(), {"layer": "unused"}, "'unused' must run"),
         (nn.Conv2d(3, 3, 1), {}, r"vectors .* got \(1, 3, 40, 52\)"),

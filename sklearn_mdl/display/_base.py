@@ -180,7 +180,7 @@ def check_fitted(estimator: object, attribute: str, cure: str = SWITCHER) -> Non
     """Raise AttributeError if the estimator has no ``attribute``."""
     if not hasattr(estimator, attribute):
         name = type(estimator).__name__
-        raise AttributeError(f"{name} must have {attribute!r}, but does not; {cure}")
+        raise AttributeError(f"{name} must have the attribute {attribute!r}; {cure}")
 
 
 def vector(values: ArrayLike, name: str, cure: str = FILL) -> Floats:

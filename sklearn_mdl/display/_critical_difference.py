@@ -59,7 +59,8 @@ class CriticalDifferenceDisplay(base.Display):
         cd = self.critical_difference = float(critical_difference)
         self.alpha = alpha
         if len(self.names) < 2:
-            raise invalid("Encoders", "at least two", self.names, "rank more encoders")
+            required = "of two or more encoders"
+            raise invalid("A ranking", required, self.names, "rank more encoders")
         if self.average_ranks.min() < 1:
             given, cure = self.average_ranks.tolist(), "pass average_ranks(codelengths)"
             raise invalid("average_ranks", "at least 1", given, cure)

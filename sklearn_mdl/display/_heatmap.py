@@ -203,8 +203,7 @@ class RankingHeatmapDisplay(base.Display):
             width = column * n_datasets
             beside += base.longest(self.readouts)
             rows = max(4, n_encoders, min(len(self.readouts), base.LEGEND_ROWS))
-        above = 0.09 * base.longest(self.datasets)
-        height = 0.24 * rows
+        above, height = 0.09 * base.longest(self.datasets), 0.24 * rows
         whole = 1.4 + width + base.CHARACTER * beside, 0.8 + above + height
         self._use_axes(None, *whole)
         return width, height

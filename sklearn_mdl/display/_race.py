@@ -90,8 +90,9 @@ class RaceDisplay(base.Display):
         for table in tables:
             if table.shape != (len(tables[0]), len(names)) or not len(table):
                 required = f"of shape (n_labels, {len(names)}), n_labels > 0"
-                cure = "pass the arrays of race.history()"
-                raise invalid("A history", required, table.shape, cure)
+                raise invalid(
+                    "Each array", required, table.shape, "pass race.history()"
+                )
 
     @classmethod
     def from_race(cls, race: Race, **plot_options: Any) -> Self:

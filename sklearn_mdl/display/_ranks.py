@@ -145,7 +145,7 @@ class RankDisplay(base.Display):
         base.check_choice(kind, "kind", KINDS[:2])
         table = np.asarray(codelengths, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            cure = "omit datasets (rows) or encoders (columns) with NaN or inf"
+            cure = "pass a row per dataset, and omit rows or columns with NaN or inf"
             raise invalid("codelengths", "finite, 2-D", table.tolist(), cure)
         return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
 
@@ -382,7 +382,7 @@ def _checked_sizes(sizes: ArrayLike | None) -> NDArray[np.int64]:
     array = np.asarray(sizes)
     whole = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu"
     if not whole or array.min() < 1 or (np.diff(array) <= 0).any():
-        raise invalid("sizes", "increasing integers above 0", sizes, "pass [10, 100]")
+        raise invalid("sizes", "increasing integers > 0", sizes, "pass sizes=[10, 100]")
     return array.astype(np.int64)
 
 

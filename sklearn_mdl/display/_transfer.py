@@ -75,9 +75,8 @@ class TransferDisplay(base.Display):
         display : TransferDisplay
             The display itself.
         """
-        n_tasks = len(self.names)
         beside = base.CHARACTER * base.longest(self.names)
-        side = max(2.0, 0.75 * n_tasks)
+        side = max(2.0, 0.75 * len(self.names))
         ax = self._use_axes(ax, side + beside + 1.2, side + beside + 0.6)
         most = max(float(np.nanmax(np.abs(self.transfer))), np.finfo(float).tiny)
         colours = base.plot_extra("matplotlib.colors").Normalize(-most, most)

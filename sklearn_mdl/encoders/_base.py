@@ -125,9 +125,8 @@ class ImageEncoder(ViewEncoder):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-        names = [view.name for view in views]
-        self.view_names_ = names
-        self.view_widths_ = [first[name].shape[1] for name in names]
+        self.view_names_ = [view.name for view in views]
+        self.view_widths_ = [first[name].shape[1] for name in self.view_names_]
         return self
 
     def _items(self, X: object) -> Images:

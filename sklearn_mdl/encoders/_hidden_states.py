@@ -142,15 +142,14 @@ class HiddenStatesEncoder(ViewEncoder):
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
                 required = "None, or different integers, or different module names"
-                cure = f"pass layers={list(dict.fromkeys(self.layers))}"
-                cure = cure if len(kinds) == 1 else "pass only integers or only names"
-                raise invalid("layers", required, self.layers, cure)
+                distinct = f"layers={list(dict.fromkeys(self.layers))}"
+                cure = distinct if len(kinds) == 1 else "only integers or only names"
+                raise invalid("layers", required, self.layers, f"pass {cure}")
             if kinds == {True}:
                 check_layers(self.module, list(map(str, self.layers)), "layers=None")
         states, _ = self._states(self._inputs(self._items(X)[:1]))
-        names = [view_name(layer, place) for layer in states for place in positions]
-        widths = [state.shape[-1] for state in states.values() for _ in positions]
-        self.view_names_, self.view_widths_ = names, widths
+        self.view_names_ = [view_name(name, p) for name in states for p in positions]
+        self.view_widths_ = [s.shape[-1] for s in states.values() for _ in positions]
         return self
 
     def _items(self, X: object) -> list[Any]:

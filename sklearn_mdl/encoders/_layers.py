@@ -112,7 +112,7 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
 def check_layers(
     module: nn.Module, layers: list[str], default: str = "layer='last'"
 ) -> None:
-    """Raise ValueError unless every layer names a module inside the model.
+    """Raise ValueError unless every layer names an inner module of the model.
 
     If the model contains no other module, the error advises passing ``default``.
     """
@@ -121,8 +121,7 @@ def check_layers(
         if layer not in names:
             near = get_close_matches(layer, names, n=3, cutoff=0.0)
             cure = f"one of {near}" if near else default
-            required = "the name of a module inside the model"
-            raise invalid("layer", required, layer, f"pass {cure}")
+            raise invalid("layer", "the name of an inner module", layer, f"pass {cure}")
 
 
 @contextmanager

@@ -120,8 +120,7 @@ def views_of(
     def blocks() -> Iterator[np.ndarray]:
         start = 0
         for states, real in _parts(activations, names, sizes, mask):
-            pooled = pooled_positions(states[:, taken], real, wanted, start)
-            rows = pooled.flatten(1)
+            rows = pooled_positions(states[:, taken], real, wanted, start).flatten(1)
             check_views(rows, columns, start)
             yield rows.numpy()
             start += len(rows)

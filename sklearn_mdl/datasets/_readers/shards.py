@@ -201,8 +201,6 @@ def _vectors_in(names: Sequence[str], wanted: str | None, path: Path) -> str:
         return str(wanted)
     if wanted is None and len(names) == 1:
         return names[0]
-    if not names:
-        cure = "store features of shape (n, d) in it"
-        raise damaged(path, "features", "it only holds labels", cure)
-    cure = f"for example, pass features={names[0]!r}"
-    raise invalid("features", f"one of {list(names)} in {path}", wanted, cure)
+    required = f"one of {list(names)} in {path}"
+    cure = f"pass features={names[0]!r}" if names else "store features of shape (n, d)"
+    raise invalid("features", required, wanted, cure)

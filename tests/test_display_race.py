@@ -69,7 +69,7 @@ def test_what_is_no_race_is_refused(race):
         RaceDisplay.from_race(EncoderRace(NAMES, 2))
     table = np.zeros((4, 2))
     options = {"threshold": 20.0, "eliminated_at": {}, "leader": "a"}
-    with pytest.raises(ValueError, match="Each array must be of shape"):
+    with pytest.raises(ValueError, match="Arrays must be of shape"):
         RaceDisplay(["a", "b"], table, table, table[:0], **options)
     with pytest.raises(ValueError, match="leader must be one of"):
         RaceDisplay(["a", "b"], table, table, table, **options | {"leader": "c"})

@@ -389,7 +389,7 @@ def test_names_that_timm_does_not_know_are_refused(name, match):
         ),
         (
             {"data_options": {"input_size": (4, 160, 160)}},
-            "^Channels of model 'test_vit' must be 1 or 3, got 4; pass data_options="
+            r"^input_size\[0\] of 'test_vit' must be 1 or 3, got 4; pass data_options="
             r"\{'input_size': \(3, 160, 160\)\}, or another model$",
         ),
     ],

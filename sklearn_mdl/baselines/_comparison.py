@@ -292,7 +292,7 @@ def best_first(ranks: Floats) -> list[int]:
 
 
 def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:
-    """Return a value as text, with the decimals of its unit and a mark if a bound."""
+    """Return a value as text, with its unit's decimals, and a mark if it is a bound."""
     bound = ">= " if comparison.is_bound[d, e, p] else ""
     digits = DIGITS.get(comparison.protocols[p].unit, 0)
     return bound + number(comparison.values[d, e, p], f".{digits}f")

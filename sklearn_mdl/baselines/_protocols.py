@@ -33,7 +33,7 @@ ACCURACY, EVIDENCE, NATS = "accuracy", "nats per example", "nats"
 LABELS, DIMENSIONS = "labels", "dimensions"
 Rows = tuple[Array, Array]  # rows and their labels
 OF_LOSSES = ("mdl", "sdl", "esc", "edl", "epiplexity")  # of the same run
-# The protocols whose estimators others use by default.
+# Protocols that use the estimator of another protocol by default, and the other.
 SOURCES = {**dict.fromkeys(OF_LOSSES[1:], "mdl"), "selectivity": "linear"}
 N_PERMUTATIONS = 20
 

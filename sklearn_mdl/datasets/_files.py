@@ -225,9 +225,8 @@ def load_groups(path: str | Path) -> np.ndarray:
 def _load_vector(path: str | Path, names: Sequence[str]) -> np.ndarray:
     values = _load_array(Path(path), names)
     if values.ndim != 1:
-        fault = f"it has shape {values.shape}"
-        cure = "save y.ravel() for one column, or y.argmax(1) for one-hot columns"
-        raise damaged(path, f"{names[0]}, one per sample", fault, cure)
+        fault, required = f"it has shape {values.shape}", f"{names[0]}, one per sample"
+        raise damaged(path, required, fault, "save y.ravel(), or one column if several")
     return values
 
 
@@ -253,7 +252,7 @@ def _names(stem: str) -> str:
 
 
 def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
-    """Read the array with one of the names, or a file's only array."""
+    """Read the array with one of `names`, or the only array of a file."""
     if path.suffix not in _READERS:
         required = f"a file ending in {', '.join(_READERS)}"
         raise invalid("path", required, str(path), "call np.save('X.npy', X)")

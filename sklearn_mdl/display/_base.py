@@ -39,8 +39,7 @@ COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
     *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
 )
-LINE_STYLES = ("-", "--", ":", "-.")
-MARKERS = "osD^"
+LINE_STYLES, MARKERS = ("-", "--", ":", "-."), "osD^"
 LEGEND_ROWS = 24
 LEGEND_WIDTH = 48  # characters; longer names take several rows
 NARROW_LEGEND_WIDTH = 40  # characters, for a legend below the axes
@@ -71,7 +70,7 @@ class Switcher(Protocol):
     readout_losses_: Floats
     retired_at_: NDArray[np.intp]
     switching_codelengths_: Floats
-    reference_codelengths_: Floats  # only of a regressor
+    reference_codelengths_: Floats  # only regressors have it
     readout_names_: list[str]
     readouts_: list[Readout]
     view_names_: list[Hashable]

@@ -423,7 +423,7 @@ def _mark(line: base.Line2D) -> str | None:
 
 
 def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
-    """Return a key that sorts lines by last value, highest first, unnamed ones last."""
+    """Return a key that sorts lines: named first, then by descending last value."""
     return _mark(line) == _OTHERS, -np.asarray(line.get_ydata())[-1]
 
 

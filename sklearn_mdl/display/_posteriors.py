@@ -113,7 +113,7 @@ class PosteriorDisplay(base.Display):
     def from_trace(
         cls, trace: Trace, names: Sequence[str], **plot_options: Any
     ) -> Self:
-        """Draw a trace's posterior, for example from a cell of a ranking.
+        """Draw the posterior of a trace, such as a cell of a ranking.
 
         Parameters
         ----------

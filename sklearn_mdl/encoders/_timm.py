@@ -248,8 +248,8 @@ class TimmEncoder(ImageEncoder):
         random unless ``checkpoint_path`` is given.
     checkpoint_path : path-like, default=None
         A file of weights to use instead of a download: ``.safetensors``, ``.pth``, or
-        ``.npz`` for models that can read it. It must contain all weights of the model,
-        but may omit those of the classifier.
+        ``.npz`` for models that can read it. It must contain all weights of the model
+        except those of the classifier.
     model_options : mapping, default=None
         Further arguments of ``timm.create_model``, such as ``{"pad_type": "same"}``.
     data_options : mapping, default=None
@@ -317,7 +317,7 @@ class TimmEncoder(ImageEncoder):
         config = data_config(timm, model, self.data_options or {})
         channels, *size = cast(Sequence[int], config["input_size"])
         if channels not in (1, 3):
-            name, required = f"Channels of model {self.model_name!r}", "1 or 3"
+            name, required = f"input_size[0] of {self.model_name!r}", "1 or 3"
             cure = f"pass data_options={{'input_size': {(3, *size)}}}, or another model"
             raise invalid(name, required, channels, cure)
         self.data_config_ = config

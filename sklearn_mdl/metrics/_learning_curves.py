@@ -81,7 +81,8 @@ class CurveReading(NamedTuple):
     ----------
     value : float
     is_bound : bool
-        True if the curve ends too early, which makes `value` a lower bound.
+        True if `value` is only a lower bound, because the curve ends too early or its
+        first size exceeds 1.
     """
 
     value: float

@@ -196,8 +196,7 @@ def _labels(
         raise invalid("y", "of shape (n_samples,)", labels.shape, cure)
     given = labels.tolist() if labels.dtype.kind in "fO" else []
     if missing := [label for label in given if label is None or label != label]:
-        cure = "pass y[pandas.notna(y)]"
-        raise invalid("y", "without missing labels", missing[0], cure)
+        raise invalid("y", "without missing labels", missing[0], "omit missing labels")
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     least = max(1, counts.size)
     n_classes = least if n_classes is None else n_classes

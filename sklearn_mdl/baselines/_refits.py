@@ -43,7 +43,7 @@ def check_classifier(estimator: object, caller: str) -> None:
     if isinstance(estimator, type) or not has_all:
         raise TypeError(
             f"{caller} needs a classifier with fit and predict_proba, got {estimator!r}"
-            "; pass an instance, or CalibratedClassifierCV(SVC()) for example for SVC()"
+            "; pass an instance, for example CalibratedClassifierCV(SVC()) for SVC()"
         )
 
 

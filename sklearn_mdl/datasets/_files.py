@@ -226,7 +226,7 @@ def _load_vector(path: str | Path, names: Sequence[str]) -> np.ndarray:
     values = _load_array(Path(path), names)
     if values.ndim != 1:
         fault, required = f"it has shape {values.shape}", f"{names[0]}, one per sample"
-        raise damaged(path, required, fault, "save y.ravel(), or one column if several")
+        raise damaged(path, required, fault, "save one column, such as y[:, 0]")
     return values
 
 

@@ -103,6 +103,7 @@ class TestFrequencyCodelength:
         [
             ([[0, 1]], None, r"shape \(n_samples,\), got \(1, 2\)"),
             ([0.0, math.nan], None, "without missing labels"),
+            (["a", None], None, "without missing labels, got None; omit missing"),
             ([0, 1, 2], 2, "at least 3, got 2"),
             ([0, 1], 2.5, "integer"),
             ([], 0, "at least 1"),

@@ -105,7 +105,7 @@ def test_every_protocol_says_something_of_every_encoder(full):
         "two axes",
         "given",
         "(random encoder)",
-        "(shuffled labels)",
+        "(shuffled features)",
     )
     assert [p.name for p in full.protocols] == list(QUICK) == list(PROTOCOLS)
     assert np.isfinite(full.values).all()
@@ -165,7 +165,7 @@ def test_information_of_an_estimator_without_a_seed_is_repeatable(data):
 
 
 def test_rows_that_lost_their_labels_are_not_compressed(full):
-    nothing = full.frame().loc["(shuffled labels)"]
+    nothing = full.frame().loc["(shuffled features)"]
     uniform = uniform_codelength(240, 2)
     for name in ("blockwise", "variational", "mdl"):
         assert nothing[name] > uniform - 20
@@ -413,7 +413,7 @@ def test_a_report_sets_them_beside_the_ranking(full, tmp_path):
     paths = write_results(scorer, tmp_path / "both", full)
     page = paths[-1].read_text(encoding="utf-8")
     assert "Other measures" in page
-    assert "(shuffled labels)" in page
+    assert "(shuffled features)" in page
     path = tmp_path / "both" / "protocols.csv"
     head, *rows = read_rows(path)
     table = [dict(zip(head, row, strict=True)) for row in rows]
@@ -527,7 +527,7 @@ def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
         ({"protocols": ["accuracy"]}, ValueError, "protocols must be among"),
         ({"protocols": {"mdl": 3}}, TypeError, "needs an estimator, got 3"),
         ({"references": "random"}, ValueError, "'references' parameter of"),
-        ({"references": ["oracle"]}, ValueError, "references must be one of"),
+        ({"references": ["oracle"]}, ValueError, "references must be among"),
         ({"references": None}, ValueError, "'references' parameter of"),
         ({"test_size": 1.0}, ValueError, "'test_size' parameter"),
         ({"epsilon": -1.0}, ValueError, "'epsilon' parameter"),
@@ -576,7 +576,7 @@ def test_messages_on_a_single_dataset_name_no_empty_text(data):
             compare_protocols(encoders, X, labels, protocols=["knn"])
         assert "''" not in str(caught.value)
     comparison = compare_protocols({"raw": X}, X, y, protocols=["rankme"])
-    with pytest.raises(ValueError, match=r"one of \[None\], got 'x'; pass None"):
+    with pytest.raises(ValueError, match=r"one of \[None\], got .*; pass dataset=None"):
         comparison.frame("x")
 
 

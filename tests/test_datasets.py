@@ -242,6 +242,8 @@ def test_same_name_with_two_suffixes_is_refused(tmp_path, stem):
 def test_rows_must_match_labels(tmp_path):
     study(tmp_path)
     store(tmp_path / "cifar" / "resnet.npz", FEATURES)
-    match = "cifar must hold features of the 3 labelled .* 'resnet' has 4 rows"
+    match = (
+        "cifar must hold 3 rows for each encoder, like the labels, .* 'resnet' has 4"
+    )
     with pytest.raises(ValueError, match=match):
         load_feature_directory(tmp_path)

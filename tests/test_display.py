@@ -169,7 +169,7 @@ def test_what_is_not_fitted_is_refused(draw, attribute):
     if draw.__name__ == "from_estimator":
         cure = "pass a fitted switcher, such as pipeline[-1] or search.best_estimator_"
         cure += ", or call from_scorer for a RepresentationScorer" * both
-    said = f"SimpleNamespace must have '{attribute}', but does not; {cure}"
+    said = f"SimpleNamespace must have the attribute '{attribute}'; {cure}"
     # A ranking and a switcher both have codelengths, of different shapes.
     for estimator in (SimpleNamespace(), SimpleNamespace(codelengths_=np.ones((2, 3)))):
         with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
@@ -178,7 +178,7 @@ def test_what_is_not_fitted_is_refused(draw, attribute):
 
 
 def test_segments_are_wanted_and_no_switcher():
-    said = "SimpleNamespace must have 'starts', but does not; pass "
+    said = "SimpleNamespace must have the attribute 'starts'; pass "
     said += "switcher.score_segments()"
     with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
         SegmentsDisplay(SimpleNamespace(codelengths_=np.ones(3)))
@@ -258,7 +258,8 @@ def test_a_reference_unlike_all_names_is_to_be_passed_as_an_array(curves):
 
 def test_codelengths_of_a_retired_readout_are_to_be_filled():
     losses = np.array([0.5, np.nan])
-    said = "curve 'mlp' must be without NaN, got 1 NaN among 2 numbers; pass "
+    said = "curve 'mlp' must be without NaN, got 1 NaN among 2 numbers; omit it "
+    said += "or, for a retired readout, pass "
     said += "np.where(np.isnan(losses), switcher.switching_codelengths_, losses)"
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         CodelengthDisplay.from_codelengths({"mlp": losses})
@@ -787,7 +788,9 @@ def test_bad_rankings_are_refused(ranks, critical_difference, message):
 
 
 def test_one_encoder_is_no_ranking():
-    with pytest.raises(ValueError, match="names must be two or more"):
+    with pytest.raises(
+        ValueError, match=r"ranking must be of two or more encoders, got \['a'\];"
+    ):
         CriticalDifferenceDisplay([1.0], ["a"], 1.0)
 
 
@@ -924,6 +927,7 @@ def test_the_map_of_a_ranking_has_the_best_on_top():
         average_ranks_=np.array([1.75, 1.25]),
         encoder_names_=["a", "b"],
         dataset_names_=["c", "d"],
+        cells_=[SimpleNamespace(n_classes=2)],
         savings_per_example={"uniform": saved, "frequency": saved / 2}.__getitem__,
     )
     display = RankingHeatmapDisplay.from_scorer(scorer)
@@ -933,6 +937,9 @@ def test_the_map_of_a_ranking_has_the_best_on_top():
     display = RankingHeatmapDisplay.from_scorer(scorer, reference="frequency")
     assert display.values.tolist() == [[0.45, 0.1], [0.05, 0.15]]
     assert "label frequencies" in display.ax_.get_xlabel()
+    scorer.cells_[0].n_classes = 0  # real-valued labels have no uniform code
+    display = RankingHeatmapDisplay.from_scorer(scorer)
+    assert "a Gaussian code without features" in display.ax_.get_xlabel()
 
 
 @pytest.mark.parametrize(

@@ -64,12 +64,12 @@ def test_the_frame_has_the_history(race):
 
 
 def test_what_is_no_race_is_refused(race):
-    said = "EncoderRace must have 'encoder_names_', but does not; "
+    said = "EncoderRace must have the attribute 'encoder_names_'; "
     with pytest.raises(AttributeError, match=f"^{said}call race.update(.X, y.) first$"):
         RaceDisplay.from_race(EncoderRace(NAMES, 2))
     table = np.zeros((4, 2))
     options = {"threshold": 20.0, "eliminated_at": {}, "leader": "a"}
-    with pytest.raises(ValueError, match="A history must be of shape"):
+    with pytest.raises(ValueError, match="Arrays must be of shape"):
         RaceDisplay(["a", "b"], table, table, table[:0], **options)
     with pytest.raises(ValueError, match="leader must be one of"):
         RaceDisplay(["a", "b"], table, table, table, **options | {"leader": "c"})

@@ -3,6 +3,7 @@
 import re
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
@@ -166,14 +167,17 @@ def test_a_ranking_takes_texts(model, tmp_path):
         ({"layers": [0, -3]}, "layers must be distinct"),
         ({"layers": [0, "embed"]}, "layers must be None, or different integers"),
         ({"layers": []}, "layers must be None, or"),
-        ({"layers": ["layers.2"]}, "name of a module inside the model"),
+        ({"layers": ["layers.2"]}, "name of an inner module"),
         ({"layers": ["layers.0.norm1", ""]}, "layer"),
         ({"positions": "cls"}, "positions must be"),
         ({"positions": -2}, "Example 1 must have 2 or more tokens for position -2"),
-        ({"tokenizer": None}, "X without a tokenizer must be lists of token ids"),
+        (
+            {"tokenizer": None},
+            "row of X must be a non-empty list of token ids if tok",
+        ),
         (
             {"tokenizer": lambda rows: {"input_ids": rows}},
-            "tokenizer must be a dict of",
+            "^The tokenizer's output must be a dict of tensors, got",
         ),
         (
             {"tokenizer": lambda rows: tokenize(rows[:1])},
@@ -191,11 +195,11 @@ def test_what_does_not_fit_is_refused(model, settings, words):
         encoder.fit_transform(TEXTS)
 
 
-@pytest.mark.parametrize("rows", ["the cat", [], 3])
+@pytest.mark.parametrize("rows", ["the cat", [], 3, pd.DataFrame({"a": ["cat"]})])
 def test_rows_must_be_a_list(model, rows):
     with pytest.raises(ValueError, match="X must be"):
         HiddenStatesEncoder(model, tokenize).fit(rows)
-    with pytest.raises(ValueError, match=r"lists of token ids, got \[\]"):
+    with pytest.raises(ValueError, match=r"non-empty list of token ids .*, got \[\]"):
         HiddenStatesEncoder(model).transform([[1, 2], []])
 
 
@@ -211,7 +215,7 @@ def test_outputs_that_are_no_states_of_tokens_are_named():
     encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
     with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
         encoder.fit([[1, 2, 3]])
-    with pytest.raises(ValueError, match=r"got 'Tensor'; wrap it$"):
+    with pytest.raises(ValueError, match="got Tensor; pass for example a model of"):
         HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
     named = Silent()
     named.blocks = nn.ModuleList([nn.Embedding(9, 4)])

@@ -286,13 +286,14 @@ def test_maps_may_have_their_channels_last():
         ({"layer": "5"}, "pass one of"),
         (
             {"layer": ["0", "0"]},
-            r"^Views must be distinct, got \['0\|avg', '0\|avg'\]; pass each layer and "
-            "pool once, and not 'default' with 'avg' or 'model'$",
+            r"^Combinations of layer and pool must be distinct, got \['0\|avg', "
+            r"'0\|avg'\]; pass each layer and pool once, and not 'default' with 'avg' "
+            "or 'model'$",
         ),
         ({"layer": []}, r"^layer must be non-empty, got \[\]; pass layer='last'$"),
         ({"pool": []}, r"^pool must be non-empty, got \[\]; pass pool='avg'$"),
         ({"pool": "mean"}, r"pool must be one of \[\'default\'"),
-        ({"pool": ["model", "default"]}, r"^Views must be distinct, got \['last\|mod"),
+        ({"pool": ["model", "default"]}, r"pool must be distinct, got \['last\|model'"),
         ({"layer": "0", "pool": "model"}, "must be 'last'"),
         ({"layer": "0", "pool": "cls"}, "tokens that begin with a class token"),
         (
@@ -327,17 +328,16 @@ class Twice(nn.Module):
 @for_each(
     "module, options, match",
     [
-        (Pair(), {}, "module must be one tensor, got 'tuple'"),
+        (Pair(), {}, "^The module must return one tensor, got tuple; pass"),
         (
             nn.Sequential(nn.Sequential(Pair())),
             {"layer": "0"},
-            "^The output of '0' must be one tensor, got 'tuple'; pass one of "
-            r"\['0.0'\]$",
+            r"^Layer '0' must return one tensor, got tuple; pass one of \['0.0'\]$",
         ),
         (
             nn.Sequential(Pair()),
             {"layer": "0"},
-            "^The output of '0' must be one tensor, got 'tuple'; omit this layer$",
+            "^Layer '0' must return one tensor, got tuple; omit this layer$",
         ),
         (
             Twice(),
@@ -348,8 +348,7 @@ class Twice(nn.Module):
         (
             nn.Flatten(),
             {"layer": "0"},
-            "^layer must be the name of a module inside the model, got '0'; pass "
-            "layer='last'$",
+            "^layer must be the name of an inner module, got '0'; pass layer='last'$",
         ),
         (Twice(), {"layer": "unused"}, "'unused' must run"),
         (nn.Conv2d(3, 3, 1), {}, r"vectors .* got \(1, 3, 40, 52\)"),
@@ -357,8 +356,8 @@ class Twice(nn.Module):
         (
             nn.Unflatten(1, (3, 1)),
             {"pool": "avg"},
-            r"^The output of 'last' must be 2-D, 3-D or 4-D, got \(1, 3, 1, 40, 52\); "
-            "pass pool='flatten'$",
+            r"^The output of layer 'last' must be 2-D, 3-D or 4-D, got "
+            r"\(1, 3, 1, 40, 52\); pass pool='flatten'$",
         ),
     ],
 )
@@ -379,8 +378,9 @@ def test_outputs_of_any_shape_can_be_flattened():
 
 def test_tokens_without_a_class_token_can_be_declared_to_have_one():
     said = (
-        r"^The output of 'last' must be tokens that begin with a class token, got "
-        r"\(1, .*\); pass pool='avg', or n_prefix_tokens=1 to TorchEncoder$"
+        r"^The output of layer 'last' must be tokens that begin with a class token, "
+        r"got \(1, .*\); pass pool='avg'; a TorchEncoder with a class token needs "
+        "n_prefix_tokens=1$"
     )
     with pytest.raises(ValueError, match=said):
         TorchEncoder(Tokens(), pool="cls").fit(IMAGES)

@@ -278,7 +278,7 @@ def test_labels_may_be_words_and_features_tensors(digits, quick):
         ({"weight_decay": -1.0}, "'weight_decay' parameter"),
         ({"ema_step_size": (1.0, 1.5)}, "'ema_step_size' parameter"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
-        ({"validation_fraction": 0.9999}, "validation_fraction .* rows to learn from"),
+        ({"validation_fraction": 0.9999}, "validation_fraction .* rows for training"),
         ({"device": "abacus"}, "device must be"),
     ],
 )

@@ -120,13 +120,13 @@ class TestCriticalDifference:
             (
                 (1, 19),
                 "`n_encoders` must be an integer of at least 2, got n_encoders=1; pass "
-                r"table.shape\[1\] and table.shape\[0\], for a table of 2 or more enc",
+                r"n_encoders=table.shape\[1\], n_datasets=table.shape\[0\] of",
             ),
             ((6.0, 19), "`n_encoders`"),
             (
                 (6, 0),
                 "integer of at least 1, got n_datasets=0; pass "
-                r"table.shape\[1\] and table.shape\[0\], for a table of 2 or more enc",
+                r"n_encoders=table.shape\[1\], n_datasets=table.shape\[0\] of",
             ),
             ((6, 19, 0), "got alpha=0; for example, pass alpha=0.1"),
             ((6, 19, 1.0), "got alpha=1.0"),

@@ -206,7 +206,9 @@ def test_every_format_gives_back_what_was_stored(tmp_path, write):
 @pytest.mark.parametrize("write", WRITERS)
 def test_rows_without_a_label_are_counted_and_dropped_on_request(tmp_path, write):
     path, gaps = write(tmp_path, {3, 31}), [3, 31]
-    assert "2 of 40 on dataset 'study' have none" in message(path)
+    said = message(path)
+    assert "2 of 40 on dataset 'study' have none" in said
+    assert said.endswith("; add labels or pass missing='drop'")
     found = load_representations(path, missing="drop")
     features, labels = found.datasets["study"]
     expected = np.delete(LABELS, gaps)
@@ -316,6 +318,19 @@ def test_rank_learns_no_label_of_a_group_before_all_its_rows(tmp_path, capsys):
     with (tmp_path / "out" / "cells.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert float(row["codelength"]) == pytest.approx(scorer.codelengths_[0, 0])
+
+
+@pytest.mark.parametrize("missing", ["raise", "drop"])
+def test_dropping_is_not_advised_if_it_leaves_no_rows(tmp_path, missing):
+    np.savez(tmp_path / "a.npz", X=np.eye(3), y=np.full(3, np.nan))
+    said = message(tmp_path / "a.npz", missing=missing)
+    assert said.endswith("; add labels")
+    path = hdf5(tmp_path)
+    with h5py.File(path / "deep.h5", "r+") as file:
+        for name, item in file.items():
+            item.attrs["original_id"] = f"other {name}"
+    said = message(path, missing=missing)
+    assert said.endswith("; save the same ids for all encoders")
 
 
 def test_what_lies_in_one_piece_is_mapped(tmp_path):

@@ -3,6 +3,7 @@
 import csv
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from memory_limit import two_gigabytes
@@ -46,7 +47,17 @@ def test_an_object_that_encodes_is_an_encoder(kind):
     ("model", "texts", "words"),
     [
         (Model(), "one text", "X must be a non-empty sequence of texts"),
-        (Model(), ["a", None], r"X\[1\] must be text, got None"),
+        (
+            Model(),
+            ["a", None],
+            r"^X\[1\] must be a str, got None; replace it",
+        ),
+        (
+            Model(),
+            pd.DataFrame({"text": TEXTS}),
+            "; pass .*, or one column of a table$",
+        ),
+        (Model(), np.array([["a"], ["b"]]), "; pass .*, or one column of a table$"),
         (Model(), [], r"non-empty .* of texts, got \[\]; pass .* \['a text'\]"),
         (
             Model(lambda rows: np.ones(3)),

@@ -335,7 +335,7 @@ def test_weights_that_cannot_be_fetched_are_named(monkeypatch):
         OSError,
         match=r"Weights of 'resnet18\.a1_in1k' .*; download model\.safetensors from "
         r"huggingface\.co/timm/resnet18\.a1_in1k on .* pass "
-        r"checkpoint_path=PATH, or pass pretrained=False$",
+        r"checkpoint_path=PATH, or pass pretrained=False for random weights$",
     ):
         TimmEncoder("resnet18.a1_in1k").fit(IMAGES)
 
@@ -383,10 +383,13 @@ def test_names_that_timm_does_not_know_are_refused(name, match):
     [
         ({"layer": "blocks.6"}, r"pass one of \['blocks.5'"),
         ({"layer": "blocks.1", "pool": "model"}, "must be 'last'"),
-        ({"data_options": {"size": 3}}, r"data_options must be among \['input_size'"),
+        (
+            {"data_options": {"size": 3}},
+            r"^Keys of data_options must be among \['input",
+        ),
         (
             {"data_options": {"input_size": (4, 160, 160)}},
-            "^Channels of model 'test_vit' must be 1 or 3, got 4; pass data_options="
+            r"^input_size\[0\] of 'test_vit' must be 1 or 3, got 4; pass data_options="
             r"\{'input_size': \(3, 160, 160\)\}, or another model$",
         ),
     ],

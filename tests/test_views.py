@@ -167,7 +167,7 @@ def test_examples_that_do_not_fit_are_named(states):
     with pytest.raises(ValueError, match="mask must be None for a list"):
         views_of(list(states), mask=np.ones((N, S)))
     states[3, 1, 2, 1] = np.inf
-    with pytest.raises(ValueError, match=r"example 3, view 'layer 1\|mean'; run"):
+    with pytest.raises(ValueError, match=r"example 3, view 'layer 1\|mean'; if"):
         views_of(states, positions=["last", "mean"])
 
 

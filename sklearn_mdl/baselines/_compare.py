@@ -31,7 +31,6 @@ from sklearn_mdl.baselines._protocols import (
     list_estimators,
     measure,
 )
-from sklearn_mdl.display import check_choice
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import (
     Failure,
@@ -46,7 +45,7 @@ Served = tuple[tuple[str, ...], BaseEstimator | None]
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 
 GOOD_ENOUGH = 0.5  # target loss relative to the entropy of the train labels
-REFERENCES = {"random": "(random encoder)", "shuffled": "(shuffled labels)"}
+REFERENCES = {"random": "(random encoder)", "shuffled": "(shuffled features)"}
 TYPES_PER_CLASS = 10  # largest number of clusters per class in a control task
 ROWS_PER_TYPE = 10  # smallest mean number of rows per cluster, from 20 rows on
 
@@ -215,8 +214,9 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         protocols = dict.fromkeys(PROTOCOLS if protocols is None else protocols)
     estimators = list_estimators(protocols)
     references = list(dict.fromkeys(references))
-    for reference in references:
-        check_choice(reference, "references", list(REFERENCES))
+    if unknown := [name for name in references if name not in REFERENCES]:
+        required, cure = f"among {list(REFERENCES)}", "pass references=['random']"
+        raise invalid("references", required, unknown[0], cure)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     datasets = _checked_datasets(X, y)
     cache = None if results is None else FeatureCache(Path(results) / "features")

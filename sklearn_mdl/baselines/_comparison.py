@@ -199,7 +199,8 @@ class ProtocolComparison:
             return 0
         if name not in names:
             known = [name or None for name in names]  # a single one may have no name
-            raise invalid("dataset", f"one of {known}", name, f"pass {known[0]!r}")
+            required, cure = f"one of {known}", f"pass dataset={known[0]!r}"
+            raise invalid("dataset", required, name, cure)
         return names.index(name)
 
     def _value_columns(self, d: int) -> Iterator[Column]:
@@ -240,7 +241,7 @@ class ProtocolComparison:
 
     def _legend(self) -> str:
         better = {True: "greater is better", False: "smaller is better"}
-        lines = ["Protocols (# is the encoder's rank under the protocol before it)"]
+        lines = ["Protocols (# is the rank of the encoder in the column to its left)"]
         lines += [
             f"  {p.name}: {p.title}, {p.unit}, {better[p.greater_is_better]}"
             for p in self.protocols
@@ -291,7 +292,7 @@ def best_first(ranks: Floats) -> list[int]:
 
 
 def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:
-    """Return a value as text, with the decimals of its unit and a mark if a bound."""
+    """Return a value as text, with its unit's decimals, and a mark if it is a bound."""
     bound = ">= " if comparison.is_bound[d, e, p] else ""
     digits = DIGITS.get(comparison.protocols[p].unit, 0)
     return bound + number(comparison.values[d, e, p], f".{digits}f")

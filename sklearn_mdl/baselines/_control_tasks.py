@@ -178,8 +178,7 @@ def selectivity(
     rng = check_random_state(random_state)
     draws = range(n_controls)
     drawn = [control_labels(all_kinds, labels, random_state=rng) for _ in draws]
-    controls = np.stack(drawn)
-    learned, held_out = controls[:, : len(y)], controls[:, len(y) :]
+    learned, held_out = np.split(np.stack(drawn), [len(y)], axis=1)
     fitted = clone(probe).fit(X, y)
     accuracy = float(np.mean(fitted.predict(X_test) == y_test))
     if isinstance(fitted, KernelReadout) and not fitted.reads_labels:

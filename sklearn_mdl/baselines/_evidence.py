@@ -30,7 +30,7 @@ from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.validation import distinct_classes
 from sklearn_mdl.baselines._base import Floats, checked_pair
 
-ALL_ZERO = "X must not be all zero, but is; pass encoder.transform(X)"
+ALL_ZERO = "X must not be all zero, but is; check the encoder that computed X"
 ROUNDING = 1e-7  # the RankMe article's constant for float32
 
 # Logs of the ratio ``l`` to try, relative to the largest squared singular value.
@@ -127,8 +127,8 @@ def _maximum(
     rest = max(0.0, total - float(z @ z)) if rank < n else 0.0
     if rank < n and rest <= 1e-12 * total:
         raise ValueError(
-            f"Features must not reproduce labels exactly, but {rank} dimensions do, so "
-            "the evidence has no maximum; add rows, or omit columns that hold labels"
+            f"Features must not predict labels exactly, but {rank} dimensions of X do, "
+            "so the evidence has no maximum; add rows, or omit columns that hold labels"
         )
 
     def variance(ratio: float) -> float:

@@ -63,9 +63,9 @@ class Probe(ClassifierMixin, LabelledEstimator):
         rng = check_random_state(self.random_state)
         n_held_out = int(np.ceil(self.validation_fraction * n_rows))
         if n_held_out >= n_rows:
-            required = f"small enough to leave some of {n_rows} rows to learn from"
-            share = self.validation_fraction
-            raise invalid("validation_fraction", required, share, "pass 0.1")
+            required = f"small enough to leave some of {n_rows} rows for training"
+            share, cure = self.validation_fraction, "pass validation_fraction=0.1"
+            raise invalid("validation_fraction", required, share, cure)
         order = rng.permutation(n_rows)
         return order[n_held_out:], order[:n_held_out], int(rng.randint(2**31 - 1))
 

@@ -33,7 +33,7 @@ ACCURACY, EVIDENCE, NATS = "accuracy", "nats per example", "nats"
 LABELS, DIMENSIONS = "labels", "dimensions"
 Rows = tuple[Array, Array]  # rows and their labels
 OF_LOSSES = ("mdl", "sdl", "esc", "edl", "epiplexity")  # of the same run
-# The protocols whose estimators others use by default.
+# Protocols that use the estimator of another protocol by default, and the other.
 SOURCES = {**dict.fromkeys(OF_LOSSES[1:], "mdl"), "selectivity": "linear"}
 N_PERMUTATIONS = 20
 
@@ -192,8 +192,8 @@ def list_estimators(
         ("mdl", "permutation", "edl" and "epiplexity") and gets another estimator.
     """
     if not protocols:
-        required = f"at least one of {list(PROTOCOLS)}"
-        raise invalid("protocols", required, protocols, "pass protocols=None for all")
+        required, cure = f"at least one of {list(PROTOCOLS)}", "pass None for all"
+        raise ValueError(f"protocols must contain {required}, got none; {cure}")
     built = {name: build() for name, build in DEFAULTS.items()}
     groups: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
     for name, given in protocols.items():
@@ -208,12 +208,12 @@ def list_estimators(
 
 def _check_protocol(name: object, estimator: object) -> None:
     if not isinstance(name, str) or (name not in PROTOCOLS and estimator is None):
-        cure = f"for accuracy, pass {{{str(name)!r}: LogisticRegression()}}"
+        cure = f"for a classifier's accuracy, pass {{{str(name)!r}: classifier}}"
         raise invalid("protocols", f"among {sorted(PROTOCOLS)}", name, cure)
     can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not can_fit:
         raise TypeError(
-            f"{name!r} needs an estimator, got {estimator!r}; pass an instance"
+            f"{name!r} needs an estimator, got {estimator!r}; pass an instance or None"
         )
     if estimator is not None and name in ("logme", "rankme"):
         cure = f"pass {{{name!r}: None}}, or choose another name for its accuracy"

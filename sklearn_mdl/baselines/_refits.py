@@ -43,7 +43,7 @@ def check_classifier(estimator: object, caller: str) -> None:
     if isinstance(estimator, type) or not has_all:
         raise TypeError(
             f"{caller} needs a classifier with fit and predict_proba, got {estimator!r}"
-            "; pass an instance, and CalibratedClassifierCV(SVC()) instead of SVC()"
+            "; pass an instance, for example CalibratedClassifierCV(SVC()) for SVC()"
         )
 
 
@@ -149,7 +149,8 @@ class Refits:
         if self.failure:
             warn_caller(
                 f"{self.estimator!r} failed ({self.failure}), so an earlier fit or "
-                "class frequencies were used; debug its fit and predict_proba"
+                "class frequencies were used; fix its settings, or if it rejects "
+                "negative features, put MinMaxScaler(clip=True) before it in a pipeline"
             )
 
     def _proba(self, X: Array) -> Floats:
@@ -251,7 +252,7 @@ def subsampled_losses(
     Warns
     -----
     UserWarning
-        If the last fit of a repeat failed, or its predictions. Losses are then those of
+        If the last fit of a repeat or its predictions failed. Losses are then those of
         an earlier fit or of class frequencies.
 
     References

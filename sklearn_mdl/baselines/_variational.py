@@ -154,11 +154,10 @@ class VariationalCode(LabelledEstimator):
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
             cure = "pass lr=0.003 and scaling='standard'"
             raise ValueError(f"The weights must converge, but diverged; {cure}")
-        weights = net.cost()
         self.uniform_codelength_ = data.uniform
-        self.weights_codelength_, self.labels_codelength_ = weights, labels
+        self.weights_codelength_, self.labels_codelength_ = net.cost(), labels
         self.standard_error_ = error
-        self.codelength_ = weights + labels
+        self.codelength_ = self.weights_codelength_ + labels
         self.compression_ = data.uniform / self.codelength_
         gaussian = [layer for layer in net.layers if isinstance(layer, GaussianLayer)]
         self.prior_scales_ = [tuple(layer.scales()) for layer in gaussian] or None

@@ -60,7 +60,8 @@ def load_features(path: str | Path) -> np.ndarray:
     features = _load_array(Path(path), _FEATURE_NAMES)
     if features.ndim != 2 or features.dtype.kind not in "biuf":
         fault = f"it has shape {features.shape} and dtype {features.dtype}"
-        raise damaged(path, "real numbers (n, d)", fault, "save X.reshape(len(X), -1)")
+        cure = "save X.reshape(len(X), -1).astype('float32')"
+        raise damaged(path, "real numbers (n, d)", fault, cure)
     return features
 
 
@@ -132,7 +133,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     folders = sorted(place for place in places if _visible(place))
     if not folders:
         cure = f"store DATASET/ENCODER.npy and DATASET/{_LABELS_STEM}.npy in it"
-        raise damaged(directory, "one folder per dataset", "it has none", cure)
+        raise damaged(directory, "one folder per dataset", "none has files", cure)
     return {folder.name: _load_dataset(folder) for folder in folders}
 
 
@@ -153,7 +154,7 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
     features = load_encoders(folder, len(labels))
     if groups_file is None:
         if unread := sorted(file.name for file in folder.glob(f"{_GROUPS_STEM}.*")):
-            required, cure = _names(_GROUPS_STEM), "save the groups with np.save"
+            required, cure = _names(_GROUPS_STEM), "call np.save('groups.npy', groups)"
             raise damaged(folder, required, f"it has {unread[0]!r}", cure)
         return features, labels
     return features, labels, load_groups(groups_file)
@@ -189,13 +190,13 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     if not features:
         cure = f"store {_names('ENCODER')} for each encoder"
         raise damaged(folder, "at least one feature file", "it has none", cure)
-    wanted = "same" if n_labels is None else "labelled"
+    model = "first encoder" if n_labels is None else "labels"
     n_rows = len(next(iter(features.values()))) if n_labels is None else n_labels
     for encoder, array in features.items():
         if len(array) != n_rows:
             fault = f"encoder {encoder!r} has {len(array)} rows"
-            required = f"features of the {n_rows} {wanted} rows"
-            raise damaged(folder, required, fault, f"save {n_rows} rows for each")
+            required = f"{n_rows} rows for each encoder, like the {model}"
+            raise damaged(folder, required, fault, "save the same rows for all")
     return features
 
 
@@ -224,8 +225,8 @@ def load_groups(path: str | Path) -> np.ndarray:
 def _load_vector(path: str | Path, names: Sequence[str]) -> np.ndarray:
     values = _load_array(Path(path), names)
     if values.ndim != 1:
-        fault = f"it has shape {values.shape}"
-        raise damaged(path, f"{names[0]}, one per sample", fault, "save y.ravel()")
+        fault, required = f"it has shape {values.shape}", f"{names[0]}, one per sample"
+        raise damaged(path, required, fault, "save one column, such as y[:, 0]")
     return values
 
 
@@ -251,7 +252,7 @@ def _names(stem: str) -> str:
 
 
 def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
-    """Read the array with one of the names, or a file's only array."""
+    """Read the array with one of `names`, or the only array of a file."""
     if path.suffix not in _READERS:
         required = f"a file ending in {', '.join(_READERS)}"
         raise invalid("path", required, str(path), "call np.save('X.npy', X)")
@@ -259,7 +260,7 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
         raise FileNotFoundError(
             f"path must be a file, got {str(path)!r}; call np.save('X.npy', X)"
         )
-    required = f"a plain array called {' or '.join(map(repr, names))}, or a single one"
+    required = f"a plain array called {' or '.join(map(repr, names))}, or only one"
     cure = "call np.save('X.npy', X), or np.save('y.npy', y.astype(str)) for text"
     with readable(path, required, cure, *UNREADABLE):
         return _READERS[path.suffix](path, names)
@@ -308,7 +309,7 @@ def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:
 
 
 def _choose(present: Collection[str], names: Collection[str]) -> str:
-    """Return the one of `names` that is present, or else the only array's name."""
+    """Return which of `names` is present, or the name of the only array."""
     candidates = [name for name in names if name in present] or list(present)
     if len(candidates) != 1:
         raise ValueError(f"it holds {sorted(present) or 'no array'}")

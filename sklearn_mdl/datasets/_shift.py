@@ -180,8 +180,7 @@ def train_test_shift(
     on_test, on_train = (np.array(a).T for a in zip(*pairs, strict=True))
     intervals = _prediction_intervals(on_test[:, 1:], level)
     accuracies = tuple(classifiers), on_test, on_train, intervals
-    p_value, sizes = _p_value(on_test), (n_train, n - n_train)
-    return TrainTestShift(*accuracies, p_value, level, *sizes)
+    return TrainTestShift(*accuracies, _p_value(on_test), level, n_train, n - n_train)
 
 
 def _check_level(n_reshuffles: int, level: float) -> None:

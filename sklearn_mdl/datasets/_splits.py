@@ -78,10 +78,10 @@ def reshuffle(
 ) -> tuple[tuple[Rows, ...], tuple[Rows, ...]]:
     """Pool a train and a test part, shuffle, and split into parts of the same sizes.
 
-    If the original parts have different distributions, the reshuffled parts do not, as
-    in Li, Bornschein and Hutter (2023, appendix "Distribution shift between train and
-    test in VTAB"). :func:`~sklearn_mdl.datasets.train_test_shift` tests whether the
-    original distributions differ.
+    The reshuffled parts have the same distribution, even if the original parts do not.
+    Li, Bornschein and Hutter do this in VTAB (2023, appendix "Distribution shift
+    between train and test in VTAB"). :func:`~sklearn_mdl.datasets.train_test_shift`
+    tests whether the original distributions differ.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
     lengths = [[num_samples(values) for values in part] for part in (train, test)]
     for name, sizes in zip(("train", "test"), lengths, strict=True):
         if len(set(sizes)) > 1:
-            raise invalid(f"Lengths in {name}", "equal", sizes, "pass an entry per row")
+            raise invalid(f"Lengths in {name}", "equal", sizes, "pass one entry a row")
     return lengths[0][0], lengths[1][0]
 
 

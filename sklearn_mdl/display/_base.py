@@ -39,8 +39,7 @@ COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
     *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
 )
-LINE_STYLES = ("-", "--", ":", "-.")
-MARKERS = "osD^"
+LINE_STYLES, MARKERS = ("-", "--", ":", "-."), "osD^"
 LEGEND_ROWS = 24
 LEGEND_WIDTH = 48  # characters; longer names take several rows
 NARROW_LEGEND_WIDTH = 40  # characters, for a legend below the axes
@@ -52,7 +51,8 @@ SWITCHER = "pass a fitted switcher, such as pipeline[-1] or search.best_estimato
 SCORER = "pass a fitted RepresentationScorer"
 CURVE = f"{SWITCHER}, or call from_scorer for a RepresentationScorer"
 CURVES = f"{SCORER}, or call from_estimator for a switcher"
-FILL = "pass np.where(np.isnan(losses), switcher.switching_codelengths_, losses)"
+FILL = "omit it or, for a retired readout, pass np.where(np.isnan(losses), "
+FILL += "switcher.switching_codelengths_, losses)"
 
 
 class Readout(Protocol):
@@ -70,7 +70,7 @@ class Switcher(Protocol):
     readout_losses_: Floats
     retired_at_: NDArray[np.intp]
     switching_codelengths_: Floats
-    reference_codelengths_: Floats  # only of a regressor
+    reference_codelengths_: Floats  # only regressors have it
     readout_names_: list[str]
     readouts_: list[Readout]
     view_names_: list[Hashable]
@@ -179,7 +179,7 @@ def check_fitted(estimator: object, attribute: str, cure: str = SWITCHER) -> Non
     """Raise AttributeError if the estimator has no ``attribute``."""
     if not hasattr(estimator, attribute):
         name = type(estimator).__name__
-        raise AttributeError(f"{name} must have {attribute!r}, but does not; {cure}")
+        raise AttributeError(f"{name} must have the attribute {attribute!r}; {cure}")
 
 
 def vector(values: ArrayLike, name: str, cure: str = FILL) -> Floats:
@@ -212,14 +212,15 @@ def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != len(names) or not array.size:
         required = f"of shape (n, {len(names)}), n > 0"
-        raise invalid(name, required, array.shape, "pass rows of a number per name")
+        raise invalid(name, required, array.shape, "pass a number per name in each row")
     return array
 
 
 def check_choice(value: object, name: str, choices: Sequence[str | None]) -> None:
     """Raise if the value is not one of the choices."""
     if value not in choices:
-        raise invalid(name, f"one of {list(choices)}", value, f"pass {choices[0]!r}")
+        required = f"one of {list(choices)}"
+        raise invalid(name, required, value, f"pass {name}={choices[0]!r}")
 
 
 # Curves and posteriors
@@ -337,14 +338,14 @@ def inches_of(ax: Axes) -> tuple[float, float]:
 
 
 def size_for(n_rows: int, inches: float) -> float:
-    """Return the font size at which rows of text fit into a height, at least 4.5."""
+    """Return a font size, at least 4.5, at which rows of text fit into a height."""
     return max(4.5, 0.8 * 72 * inches / n_rows)
 
 
 def name_ticks(axis: Axis, names: Sequence[str], inches: float | None = None) -> None:
     """Label positions 0, 1, ... on an axis.
 
-    If ``inches`` are given, letters shrink to fit, but not below a size of 4.5.
+    If ``inches`` is given, the font shrinks to fit, but not below a size of 4.5.
     """
     axis.set_ticks(range(len(names)), labels=names)
     for label in axis.get_ticklabels():

@@ -274,8 +274,8 @@ class CodelengthDisplay(base.Display):
             are grey, and the legend counts their entries.
         styles : mapping of str to int, optional
             Line style number of each legend entry, to give a name the same colour in
-            several figures. By default the numbers start at zero on new axes, and after
-            the lines that have a legend entry on others.
+            several figures. By default the numbers start at zero, or at the number of
+            lines that the legend of ``ax`` already contains.
 
         Returns
         -------
@@ -423,7 +423,7 @@ def _mark(line: base.Line2D) -> str | None:
 
 
 def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
-    """Return a key that sorts lines by last value, highest first, unnamed ones last."""
+    """Return a key that sorts lines: named first, then by descending last value."""
     return _mark(line) == _OTHERS, -np.asarray(line.get_ydata())[-1]
 
 

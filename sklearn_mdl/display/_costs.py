@@ -20,8 +20,8 @@ class CostDisplay(base.Display):
     """Nats per example against seconds or number of features, for several encoders.
 
     Good encoders are at the lower left. A line joins the Pareto-optimal encoders, whose
-    code is shorter than that of any other encoder at the same or a lower cost. Of
-    encoders with equal codes and equal costs, the line only joins the first.
+    code is shorter than that of any other encoder at the same or a lower cost. If
+    several encoders have the same codelength and cost, the line only joins the first.
 
     Parameters
     ----------

@@ -59,12 +59,13 @@ class CriticalDifferenceDisplay(base.Display):
         cd = self.critical_difference = float(critical_difference)
         self.alpha = alpha
         if len(self.names) < 2:
-            raise invalid("names", "two or more", self.names, "rank another encoder")
+            required = "of two or more encoders"
+            raise invalid("A ranking", required, self.names, "rank more encoders")
         if self.average_ranks.min() < 1:
             given, cure = self.average_ranks.tolist(), "pass average_ranks(codelengths)"
             raise invalid("average_ranks", "at least 1", given, cure)
         if not 0 < cd < np.inf:
-            cure = "pass nemenyi_critical_difference(n_encoders, n_datasets)"
+            cure = "call sklearn_mdl.ranking.nemenyi_critical_difference to compute it"
             raise invalid("critical_difference", "positive and finite", cd, cure)
         self._order = np.argsort(self.average_ranks, kind="stable").tolist()
 
@@ -88,7 +89,7 @@ class CriticalDifferenceDisplay(base.Display):
         """Return the maximal groups of encoders without significant differences.
 
         Any two encoders of a group differ by less than the critical difference, and no
-        other encoder could join the group. Single encoders are left out.
+        other encoder could join the group. Groups of one encoder are omitted.
 
         Returns
         -------
@@ -98,7 +99,7 @@ class CriticalDifferenceDisplay(base.Display):
         return rank_groups(self.average_ranks, self.critical_difference)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw the diagram, with the better half of the names on the left.
+        """Draw the diagram, with the better half of the encoders on the left.
 
         Parameters
         ----------

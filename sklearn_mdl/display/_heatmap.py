@@ -14,11 +14,9 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 
 KINDS = ("savings", "preferred-readout")
-_CODES = {
-    "uniform": "the uniform code",
-    "frequency": "label frequencies",
-    "labels": "labels alone",
-}
+_CODES = {"frequency": "label frequencies", "labels": "labels alone"}
+_CODES |= {"uniform": "the uniform code"}
+_GAUSSIAN = "a Gaussian code without features"
 
 
 class RankingHeatmapDisplay(base.Display):
@@ -84,8 +82,8 @@ class RankingHeatmapDisplay(base.Display):
             raise invalid("values", required, self.values.shape, cure)
         if kind == "savings":
             if not np.isfinite(self.values).all():
-                given = self.values.tolist()
-                raise invalid("values", "finite", given, "omit rows with NaN or inf")
+                cure = "omit encoders (rows) or datasets (columns) with NaN or inf"
+                raise invalid("values", "finite", self.values.tolist(), cure)
             return
         names = set(self.values.ravel().tolist())
         self.readouts = sorted(names, key=_sort_key) if readouts is None else readouts
@@ -113,7 +111,8 @@ class RankingHeatmapDisplay(base.Display):
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features: the uniform code, the code of the label
             frequencies so far, or a code that predicts each label from earlier labels.
-            For real-valued labels, all three are a Gaussian that learns online.
+            For real-valued labels, all three are the same Gaussian code, which learns
+            online.
         readouts : sequence of str, optional
             Architectures from simple to deep. By default all architectures of the
             ranking, in the order of its readouts.
@@ -129,7 +128,8 @@ class RankingHeatmapDisplay(base.Display):
         else:
             values = scorer.savings_per_example(reference).T[order]
         axes = [scorer.encoder_names_[i] for i in order], scorer.dataset_names_
-        code = _CODES.get(reference, reference)
+        is_real = not any(cell.n_classes for cell in scorer.cells_)
+        code = _GAUSSIAN if is_real else _CODES.get(reference, reference)
         display = cls(values, *axes, kind=kind, reference=code, readouts=readouts)
         return display.plot(**plot_options)
 
@@ -145,10 +145,9 @@ class RankingHeatmapDisplay(base.Display):
             encoders and datasets and the length of their names.
         within_datasets : bool, default=True
             If True, colours of savings run from the lowest to the highest value on each
-            dataset. Low outliers share the lowest colour. A low outlier is further
-            below the median than three times the distance between the median and the
-            highest value, unless this distance is zero. If False, equal savings have
-            the same colour on all datasets.
+            dataset. Let d be the distance from the median to the highest value. Values
+            more than 3 d below the median share the lowest colour, unless d is zero. If
+            False, equal savings have the same colour on all datasets.
 
         Returns
         -------
@@ -204,8 +203,7 @@ class RankingHeatmapDisplay(base.Display):
             width = column * n_datasets
             beside += base.longest(self.readouts)
             rows = max(4, n_encoders, min(len(self.readouts), base.LEGEND_ROWS))
-        above = 0.09 * base.longest(self.datasets)
-        height = 0.24 * rows
+        above, height = 0.09 * base.longest(self.datasets), 0.24 * rows
         whole = 1.4 + width + base.CHARACTER * beside, 0.8 + above + height
         self._use_axes(None, *whole)
         return width, height
@@ -240,7 +238,7 @@ def name_fields(
     rows: Sequence[str],
     inches: tuple[float, float],
 ) -> None:
-    """Label columns above and rows on the left, with letters as in ``name_ticks``."""
+    """Label columns above and rows on the left, in a font that shrinks to fit."""
     ax.xaxis.tick_top()
     base.name_ticks(ax.xaxis, columns, inches[0])
     base.name_ticks(ax.yaxis, rows, inches[1])

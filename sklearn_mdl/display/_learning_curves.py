@@ -23,7 +23,7 @@ class LearningCurveDisplay(base.Display):
     The sample complexity, drawn as a dot, is the number of labels needed until the mean
     losses of intervals stay at or below `epsilon`. The surplus description length adds
     up the nats by which labels cost more than `epsilon`, on average over an interval.
-    In the legend, ``>`` marks lower bounds, because the curve ends too early.
+    In the legend, ``>`` marks a lower bound, for a curve that ends too early.
 
     Parameters
     ----------

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 
 
@@ -63,7 +62,7 @@ class PoolWeightsDisplay(base.Display):
         base.check_fitted(estimator, "pool_weights_")
         if not estimator.pool_kinds_:
             cure = "fit MDLReadoutSwitcher(readouts, pooling=LogLinearPool())"
-            raise invalid("pool_kinds_", "non-empty", [], cure)
+            raise ValueError(f"The switcher must have a pool, but has none; {cure}")
         return cls(estimator.pool_weights_, estimator.pool_kinds_).plot(**plot_options)
 
     def plot(
@@ -84,8 +83,7 @@ class PoolWeightsDisplay(base.Display):
             If True, the x-axis is logarithmic. Such an axis has no zero, so the first
             row is left out if there are others.
         max_points : int, default=400
-            Largest number of rows to draw. Other rows are left out, so that the drawn
-            ones are about evenly spaced on the axis.
+            Largest number of rows to draw, which are about evenly spaced on the axis.
         max_named : int, default=12
             Largest number of kinds that the legend names, which are the kinds with the
             largest final weights. All other kinds are grey.

@@ -113,7 +113,7 @@ class PosteriorDisplay(base.Display):
     def from_trace(
         cls, trace: Trace, names: Sequence[str], **plot_options: Any
     ) -> Self:
-        """Draw a trace's posterior, for example from a cell of a ranking.
+        """Draw the posterior of a trace, such as a cell of a ranking.
 
         Parameters
         ----------
@@ -142,8 +142,8 @@ class PosteriorDisplay(base.Display):
         ax : matplotlib Axes, optional
             Where to draw. By default a new figure.
         log_x : bool, default=True
-            If True, the x-axis is logarithmic. Such an axis has no zero, so a first row
-            before any example, the prior, is left out if there are others.
+            If True, the x-axis is logarithmic. Such an axis has no zero, so the prior
+            (a first row with zero examples seen) is left out if there are other rows.
         max_points : int, default=400
             Longer posteriors are averaged over at most this many intervals, which are
             about evenly spaced on the axis. Each interval is drawn at the mean position

@@ -16,7 +16,7 @@ LEAST_EVIDENCE = -7.0  # lowest log evidence to draw
 
 
 class Race(Protocol):
-    """A race of encoders that has seen labels.
+    """A race of encoders with at least one label.
 
     Its history is three arrays (n_labels, n_encoders): logs of the e-values, and the
     lower and upper bounds.
@@ -90,8 +90,7 @@ class RaceDisplay(base.Display):
         for table in tables:
             if table.shape != (len(tables[0]), len(names)) or not len(table):
                 required = f"of shape (n_labels, {len(names)}), n_labels > 0"
-                cure = "pass the arrays of race.history()"
-                raise invalid("A history", required, table.shape, cure)
+                raise invalid("Arrays", required, table.shape, "pass race.history()")
 
     @classmethod
     def from_race(cls, race: Race, **plot_options: Any) -> Self:

@@ -145,7 +145,7 @@ class RankDisplay(base.Display):
         base.check_choice(kind, "kind", KINDS[:2])
         table = np.asarray(codelengths, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            cure = "omit rows or columns with NaN or inf, and pass np.atleast_2d(rest)"
+            cure = "pass a row per dataset, and omit rows or columns with NaN or inf"
             raise invalid("codelengths", "finite, 2-D", table.tolist(), cure)
         return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
 
@@ -160,8 +160,8 @@ class RankDisplay(base.Display):
     ) -> Self:
         """Draw a ranking's ranks, computed from codelengths averaged over orders.
 
-        For ``"by-size"``, codelengths on a dataset count as ties if, as shares of the
-        longest, they agree to nine decimals.
+        For ``"by-size"``, codelengths on a dataset are ties if they agree to nine
+        decimals after division by the longest.
 
         Parameters
         ----------
@@ -382,7 +382,7 @@ def _checked_sizes(sizes: ArrayLike | None) -> NDArray[np.int64]:
     array = np.asarray(sizes)
     whole = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu"
     if not whole or array.min() < 1 or (np.diff(array) <= 0).any():
-        raise invalid("sizes", "increasing integers above 0", sizes, "pass [10, 100]")
+        raise invalid("sizes", "increasing integers > 0", sizes, "pass sizes=[10, 100]")
     return array.astype(np.int64)
 
 
@@ -398,7 +398,7 @@ def _ranks_by_size(
     checked = _checked_sizes(sizes)
     if checked[-1] > longest:
         required = f"at most {longest} (the longest dataset)"
-        raise invalid("sizes", required, checked.tolist(), "omit larger sizes or all")
+        raise invalid("sizes", required, checked.tolist(), "omit larger sizes")
     nats = np.full((len(checked), len(lengths), len(names)), np.nan)
     for d, (dataset, length) in enumerate(lengths.items()):
         kept = checked <= length

@@ -26,7 +26,7 @@ class TransferDisplay(base.Display):
         labels of the task in the row are permuted. The diagonal is left out.
     names : sequence of length n_tasks
     intervals : array-like of shape (n_tasks, n_tasks, 2), optional
-        Lower and upper bounds of the transfer. The map shows half the width of each
+        Lower and upper bounds of ``transfer``. The map shows half the width of each
         interval after ``±``.
 
     Attributes
@@ -58,7 +58,7 @@ class TransferDisplay(base.Display):
         shapes = self.transfer.shape, self.intervals.shape
         if shapes != (shape, (*shape, 2)) or len(names) < 2:
             required = f"of shapes {shape} and {(*shape, 2)}, two tasks or more"
-            cure = "pass sequence.transfer_ and sequence.transfer_intervals_"
+            cure = "pass transfer_ and transfer_intervals_ of a fitted TaskSequence"
             raise invalid("transfer and intervals", required, shapes, cure)
         np.fill_diagonal(self.transfer, np.nan)
 
@@ -75,9 +75,8 @@ class TransferDisplay(base.Display):
         display : TransferDisplay
             The display itself.
         """
-        n_tasks = len(self.names)
         beside = base.CHARACTER * base.longest(self.names)
-        side = max(2.0, 0.75 * n_tasks)
+        side = max(2.0, 0.75 * len(self.names))
         ax = self._use_axes(ax, side + beside + 1.2, side + beside + 0.6)
         most = max(float(np.nanmax(np.abs(self.transfer))), np.finfo(float).tiny)
         colours = base.plot_extra("matplotlib.colors").Normalize(-most, most)

@@ -15,8 +15,9 @@ from sklearn_mdl.display import _base as base
 class TwoAxesDisplay(base.Display):
     """Nats for labels against nats for batches, with a point for each encoder.
 
-    Good embeddings, at the lower right, have a short code for labels and a long code
-    for batches. Lines mark reference codes, which use frequencies instead of
+    Batches are groups of rows that were measured together, such as cells of one
+    laboratory. Good embeddings, at the lower right, have a short code for labels and a
+    long code for batches. Lines mark reference codes, which use frequencies instead of
     embeddings. The dotted line marks the code that predicts batches by their
     frequencies within each label. Embeddings that only reveal the label would lie near
     this line.

@@ -125,9 +125,8 @@ class ImageEncoder(ViewEncoder):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-        names = [view.name for view in views]
-        self.view_names_ = names
-        self.view_widths_ = [first[name].shape[1] for name in names]
+        self.view_names_ = [view.name for view in views]
+        self.view_widths_ = [first[name].shape[1] for name in self.view_names_]
         return self
 
     def _items(self, X: object) -> Images:
@@ -149,7 +148,7 @@ class ImageEncoder(ViewEncoder):
         return self._frozen.device
 
     def fingerprint(self) -> dict[str, object]:
-        """Return a description of the encoder that cache keys contain. Call fit first.
+        """Return a description of the encoder for keys of a cache. Call fit first.
 
         Returns
         -------
@@ -208,7 +207,7 @@ class ImageEncoder(ViewEncoder):
             digest = weights_fingerprint(frozen.module)
             if digest != self.weights_sha256_:
                 required = f"{self.weights_sha256_[:12]!r}, as in the pickle"
-                cure = "restore those weights, or call fit(X) again"
+                cure = "restore the pickled encoder's weights, or call fit(X) again"
                 raise invalid("SHA-256 of the weights", required, digest[:12], cure)
             self._frozen = frozen
 
@@ -278,8 +277,7 @@ def weights_fingerprint(module: nn.Module) -> str:
 def attributes_fingerprint(module: nn.Module) -> str:
     """Return the SHA-256 of the code, attributes and buffers of a module's parts.
 
-    Private attributes are not included, nor are those without code that cannot be
-    pickled.
+    Private attributes are skipped, and so are library objects that cannot be pickled.
     """
     values: list[tuple[str, object]] = [
         (f"{name}.{key}", value)

@@ -41,8 +41,8 @@ Inputs = Mapping[str, Tensor]
 class HiddenStatesEncoder(ViewEncoder):
     """Hidden states of a language model, or of any module with tokens, as features.
 
-    Hidden states are pooled after each minibatch, so they need not fit into memory for
-    all rows. Wrap the encoder in a :class:`~sklearn_mdl.encoders.CachedEncoder` to
+    Hidden states are pooled after each minibatch, so those of all rows need not fit
+    into memory. Wrap the encoder in a :class:`~sklearn_mdl.encoders.CachedEncoder` to
     store features in a file and to resume an interrupted run.
 
     Parameters
@@ -65,7 +65,7 @@ class HiddenStatesEncoder(ViewEncoder):
     batch_size : int, default=16
         Number of rows in a minibatch. It affects the last bits of features.
     verbose : int, default=0
-        Show a progress bar.
+        If above 0, show a progress bar.
 
     Attributes
     ----------
@@ -142,20 +142,21 @@ class HiddenStatesEncoder(ViewEncoder):
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
                 required = "None, or different integers, or different module names"
-                layers = list(dict.fromkeys(self.layers)) if len(kinds) == 1 else None
-                raise invalid("layers", required, self.layers, f"pass layers={layers}")
+                distinct = f"layers={list(dict.fromkeys(self.layers))}"
+                cure = distinct if len(kinds) == 1 else "only integers or only names"
+                raise invalid("layers", required, self.layers, f"pass {cure}")
             if kinds == {True}:
                 check_layers(self.module, list(map(str, self.layers)), "layers=None")
         states, _ = self._states(self._inputs(self._items(X)[:1]))
-        names = [view_name(layer, place) for layer in states for place in positions]
-        widths = [state.shape[-1] for state in states.values() for _ in positions]
-        self.view_names_, self.view_widths_ = names, widths
+        self.view_names_ = [view_name(name, p) for name in states for p in positions]
+        self.view_widths_ = [s.shape[-1] for s in states.values() for _ in positions]
         return self
 
     def _items(self, X: object) -> list[Any]:
         """Return the rows of X as a list."""
-        if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
-            cure = "pass [X] for a single row, or list(X) for several"
+        is_table = isinstance(X, Mapping) or hasattr(X, "columns")
+        if is_table or isinstance(X, str | bytes) or not hasattr(X, "__len__"):
+            cure = "pass [X] for one row, list(X) for several, or one column of a table"
             raise invalid("X", "a sequence of rows, such as texts", X, cure)
         rows = list(cast(Sequence[Any], X))
         if not rows:
@@ -185,7 +186,7 @@ class HiddenStatesEncoder(ViewEncoder):
             yield rows.numpy()
 
     def fingerprint(self) -> dict[str, object]:
-        """Return a description of the encoder that cache keys contain. Call fit first.
+        """Return a description of the encoder for keys of a cache. Call fit first.
 
         Returns
         -------
@@ -218,7 +219,7 @@ class HiddenStatesEncoder(ViewEncoder):
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
             kinds = {name: type(v).__name__ for name, v in inputs.items()}
             cure = 'make it return {"input_ids": torch.tensor(ids)}'
-            raise invalid("The output of tokenizer", "a dict of tensors", kinds, cure)
+            raise invalid("The tokenizer's output", "a dict of tensors", kinds, cure)
         return inputs
 
     def _states(self, inputs: Inputs) -> tuple[dict[int | str, Tensor], Tensor]:
@@ -248,7 +249,7 @@ class HiddenStatesEncoder(ViewEncoder):
         for name, out in states.items():
             if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[:2] != shape:
                 given = tuple(getattr(out, "shape", ())) or type(out).__name__
-                required = f"one tensor of shape {(*shape, 'width')}"
+                required = f"one tensor of shape ({', '.join(map(str, shape))}, width)"
                 title, cure = f"The output of layer {name!r}", "pass other layers"
                 raise invalid(title, required, given, cure)
         mask = moved.get(MASK)
@@ -259,15 +260,15 @@ class HiddenStatesEncoder(ViewEncoder):
         """Return the hidden states of the chosen layers, keyed by number from 0."""
         states = getattr(output, "hidden_states", None)
         if states is None:
-            required, given = "an object with `hidden_states`", type(output).__name__
-            modules = self.module.named_modules()
+            modules, kind = self.module.named_modules(), type(output).__name__
             inner = [n for n, m in modules if n and not [*m.children()]]
-            cure = f"pass for example layers={inner[:1]}" if inner else "wrap it"
-            raise invalid("The output of the module", required, given, cure)
+            cure = f"layers={inner[:1]}" if inner else "a model of transformers"
+            words = f"an object with the attribute hidden_states, got {kind}"
+            raise ValueError(f"The module must return {words}; pass for example {cure}")
         n = len(states)
         numbers = range(n) if self.layers is None else self.layers
         if not all(isinstance(i, Integral) and -n <= i < n for i in numbers):
-            required, cure = f"integers from {-n} to {n - 1}", "pass layers=None"
+            required, cure = f"integers from {-n} to {n - 1}", "omit all others"
             raise invalid("layers", required, self.layers, cure)
         places = [int(i) % n for i in numbers]
         if len(set(places)) < len(places):
@@ -282,8 +283,8 @@ def _pad(rows: list[Any]) -> Inputs:
     for row in rows:
         ids = np.asarray(row)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            required, cure = "lists of token ids", "omit this row or pass a tokenizer"
-            raise invalid("Rows of X without a tokenizer", required, row, cure)
+            required = "a non-empty list of token ids if tokenizer=None"
+            raise invalid("A row of X", required, row, "omit it or pass a tokenizer")
         tokens.append(torch.from_numpy(ids.astype(np.int64)))
     pad = partial(pad_sequence, batch_first=True)
     return {"input_ids": pad(tokens), MASK: pad([torch.ones_like(t) for t in tokens])}

@@ -52,7 +52,7 @@ def views_by_name(layers: list[str], pools: list[str]) -> list[View]:
         raise invalid(name, "non-empty", [], f"pass {name}={cure}")
     if twice := [view.name for view in views if views.count(view) > 1]:
         cure = "pass each layer and pool once, and not 'default' with 'avg' or 'model'"
-        raise invalid("Views", "distinct", twice, cure)
+        raise invalid("Combinations of layer and pool", "distinct", twice, cure)
     return views
 
 
@@ -62,7 +62,7 @@ def _view(layer: str, pool: str) -> View:
     if pool == "default":
         return View(layer, "model" if layer == LAST else "avg")
     if pool == "model" and layer != LAST:
-        cure = "pass pool='avg', 'max', 'cls' or 'flatten'"
+        cure = "pass pool='default', which averages inner layers"
         raise invalid("layer with pool='model'", "'last'", layer, cure)
     return View(layer, pool)
 
@@ -92,9 +92,9 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     if view.pool == "cls":
         if values.ndim != 3 or not layout.has_class_token:
             required, given = "tokens that begin with a class token", values.shape
-            name, cure = f"The output of {view.layer!r}", "pass pool='avg'"
+            name, cure = f"The output of layer {view.layer!r}", "pass pool='avg'"
             if values.ndim == 3:
-                cure += ", or n_prefix_tokens=1 to TorchEncoder"
+                cure += "; a TorchEncoder with a class token needs n_prefix_tokens=1"
             raise invalid(name, required, tuple(given), cure)
         return values[:, 0].clone()  # later layers may overwrite it in place
     if values.ndim == 2 or view.pool == "flatten":
@@ -105,24 +105,23 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     if values.ndim == 4 and view.pool in ("avg", "max"):
         axes = (1, 2) if layout.channels_last else (2, 3)
         return values.mean(axes) if view.pool == "avg" else values.amax(axes)
-    name, shape = f"The output of {view.layer!r}", tuple(values.shape)
+    name, shape = f"The output of layer {view.layer!r}", tuple(values.shape)
     raise invalid(name, "2-D, 3-D or 4-D", shape, "pass pool='flatten'")
 
 
 def check_layers(
     module: nn.Module, layers: list[str], default: str = "layer='last'"
 ) -> None:
-    """Raise ValueError unless every layer names a module inside the model.
+    """Raise ValueError unless every layer names an inner module of the model.
 
-    If there is no such module, the error advises to pass ``default``.
+    If the model contains no other module, the error advises passing ``default``.
     """
     names = [name for name, _ in module.named_modules() if name]
     for layer in layers:
         if layer not in names:
             near = get_close_matches(layer, names, n=3, cutoff=0.0)
             cure = f"one of {near}" if near else default
-            required = "the name of a module inside the model"
-            raise invalid("layer", required, layer, f"pass {cure}")
+            raise invalid("layer", "the name of an inner module", layer, f"pass {cure}")
 
 
 @contextmanager
@@ -143,10 +142,10 @@ def pooled_outputs(
 
     def pool(layer: str, output: object) -> None:
         if not isinstance(output, Tensor):
-            name, kind = f"The output of {layer!r}", type(output).__name__
             inner = [n for n, _ in module.named_modules() if n.startswith(f"{layer}.")]
             cure = f"pass one of {inner[:3]}" if inner else "omit this layer"
-            raise invalid(name, "one tensor", kind, cure)
+            words = f"must return one tensor, got {type(output).__name__}"
+            raise ValueError(f"Layer {layer!r} {words}; {cure}")
         inside = [view for view in views if view.layer == layer]
         vectors.update({view.name: pooled(output, view, layout) for view in inside})
 

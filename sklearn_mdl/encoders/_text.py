@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, cast
 
@@ -112,14 +112,15 @@ class TextEncoder(ImageOrTextTransformer):
 
 
 def _texts(X: object) -> list[str]:
-    is_sequence = hasattr(X, "__len__") and not isinstance(X, str)
-    texts = list(cast(Sequence[str], X)) if is_sequence else []
+    is_sequence = hasattr(X, "__len__") and not isinstance(X, str | bytes | Mapping)
+    is_column = len(getattr(X, "shape", ())) < 2
+    texts = list(cast(Sequence[str], X)) if is_sequence and is_column else []
     if not texts:
-        required = "a non-empty sequence of texts"
-        raise invalid("X", required, X, "pass for example ['a text']")
+        cure = "pass a list such as ['a text'], or one column of a table"
+        raise invalid("X", "a non-empty sequence of texts", X, cure)
     if wrong := [i for i, text in enumerate(texts) if not isinstance(text, str)]:
-        name, cure = f"X[{wrong[0]}]", "pass pandas.Series(X).fillna('').astype(str)"
-        raise invalid(name, "text", texts[wrong[0]], cure)
+        name, cure = f"X[{wrong[0]}]", "replace it with a str, '' if a text is missing"
+        raise invalid(name, "a str", texts[wrong[0]], cure)
     return texts
 
 
@@ -131,12 +132,13 @@ def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     Parameters
     ----------
     width : int, default=128
-        Number of features of "words" and "characters".
+        Number of features of "words" and "characters", at most the number of distinct
+        n-grams in the texts.
 
     Returns
     -------
     encoders : dict of str to Pipeline
-        "words" and "characters" reduce the TF-IDF of n-grams by a singular value
+        "words" and "characters" reduce the TF-IDF of n-grams with a singular value
         decomposition. "hashed words" hashes words into 1,024 features. No encoder uses
         labels.
 

@@ -49,7 +49,10 @@ def check_options(options: Mapping[str, object] | None) -> None:
 
 
 def check_name(timm: ModuleType, name: str) -> None:
-    """Raise ValueError if timm lacks a model or its weights. Accept names on a hub."""
+    """Raise ValueError if timm lacks a model or its weights.
+
+    Names that begin with one of `HUBS` are not checked.
+    """
     if name.startswith(HUBS):
         return
     architecture, _, tag = name.partition(".")
@@ -65,7 +68,7 @@ def check_name(timm: ModuleType, name: str) -> None:
 
 
 def source_of(timm: ModuleType, name: str) -> str:
-    """Return the name of the file that has a model's weights, for messages."""
+    """Return a description of the file with a model's weights, for messages."""
     if name.startswith(HUBS):
         return f"model.safetensors from {name}"
     config = timm.get_pretrained_cfg(name)
@@ -112,7 +115,7 @@ def data_config(
     config: dict[str, object] = timm.data.resolve_model_data_config(model)
     if unknown := sorted(set(options) - set(config)):
         required, cure = f"among {list(config)}", f"omit {unknown[0]!r}"
-        raise invalid("data_options", required, unknown[0], cure)
+        raise invalid("Keys of data_options", required, unknown[0], cure)
     return {**config, **options}
 
 
@@ -130,8 +133,8 @@ def from_file(
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"checkpoint_path must be a file of weights, got {str(path)!r}; "
-            "pass for example checkpoint_path='model.safetensors'"
+            f"checkpoint_path must be a file of weights that exists, got {str(path)!r};"
+            " pass for example checkpoint_path='model.safetensors'"
         )
     model: nn.Module = timm.create_model(name, pretrained=False, **options)
     if path.suffix in NUMPY_FILES:
@@ -226,7 +229,7 @@ class TimmEncoder(ImageEncoder):
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or patch
         tokens, "cls" keeps the class token, and "flatten" keeps all values. "model" is
-        the model's own pooling before its classifier, and needs the last layer.
+        the model's own pooling before its classifier, only possible for the last layer.
         "default" is "model" for the last layer and "avg" for others. Every layer is
         combined with every pool.
     device : str, default="auto"
@@ -239,14 +242,14 @@ class TimmEncoder(ImageEncoder):
     n_jobs : int, default=None
         Number of threads that decode and preprocess images.
     verbose : int, default=0
-        Show a progress bar.
+        If above 0, show a progress bar.
     pretrained : bool, default=True
         Use timm's weights, which are downloaded if necessary. If False, weights are
         random unless ``checkpoint_path`` is given.
     checkpoint_path : path-like, default=None
         A file of weights to use instead of a download: ``.safetensors``, ``.pth``, or
-        ``.npz`` for models that can read it. It must contain all weights of the model,
-        but may omit those of the classifier.
+        ``.npz`` for models that can read it. It must contain all weights of the model
+        except those of the classifier.
     model_options : mapping, default=None
         Further arguments of ``timm.create_model``, such as ``{"pad_type": "same"}``.
     data_options : mapping, default=None
@@ -314,7 +317,7 @@ class TimmEncoder(ImageEncoder):
         config = data_config(timm, model, self.data_options or {})
         channels, *size = cast(Sequence[int], config["input_size"])
         if channels not in (1, 3):
-            name, required = f"Channels of model {self.model_name!r}", "1 or 3"
+            name, required = f"input_size[0] of {self.model_name!r}", "1 or 3"
             cure = f"pass data_options={{'input_size': {(3, *size)}}}, or another model"
             raise invalid(name, required, channels, cure)
         self.data_config_ = config
@@ -348,7 +351,7 @@ class TimmEncoder(ImageEncoder):
             raise OSError(
                 f"Weights of {name!r} could not be loaded ({type(error).__name__}); "
                 f"download {source_of(timm, name)} on another machine and pass "
-                "checkpoint_path=PATH, or pass pretrained=False"
+                "checkpoint_path=PATH, or pass pretrained=False for random weights"
             ) from error
 
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:

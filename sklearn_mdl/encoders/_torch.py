@@ -39,16 +39,16 @@ class TorchEncoder(ImageEncoder):
         original unchanged.
     preprocess : callable, default=None
         Maps a PIL image to a tensor (C, H, W) of constant shape. If None, pixels are
-        only scaled to between 0 and 1.
+        only scaled to the range [0, 1].
     layer : str or list of str, default="last"
         "last", for the output of the module, or names of inner modules. One pass
         collects the outputs of all layers.
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or tokens.
         "cls" keeps the first token and needs ``n_prefix_tokens``. "flatten" keeps all
-        values. "model" needs the last layer, whose output must be vectors (B, width).
-        "default" is "model" for the last layer and "avg" for others. Every layer is
-        combined with every pool.
+        values. "model" keeps the module's output, which must be vectors (B, width), and
+        is only possible for the last layer. "default" is "model" for the last layer and
+        "avg" for others. Every layer is combined with every pool.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if there is one.
     batch_size : int, default=64
@@ -58,13 +58,14 @@ class TorchEncoder(ImageEncoder):
     n_jobs : int, default=None
         Number of threads that decode and preprocess images.
     verbose : int, default=0
-        Show a progress bar.
+        If above 0, show a progress bar.
     mode : {"RGB", "L"}, default="RGB"
         ``preprocess`` receives colour images ("RGB") or grey images ("L").
     channels_last : bool, default=False
         True if the outputs of layers are maps (B, H, W, C).
     n_prefix_tokens : int, default=0
-        Number of leading tokens that "avg" and "max" ignore, such as a class token.
+        Number of leading tokens that "avg" and "max" ignore, such as a class token. If
+        above 0, the first of them is the class token of ``pool="cls"``.
 
     Attributes
     ----------
@@ -124,20 +125,21 @@ class TorchEncoder(ImageEncoder):
         tensor = self.preprocess(image)
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"preprocess must return a tensor, got "
-                f"{type(tensor).__name__}; append torchvision.transforms.ToTensor()"
+                f"preprocess must return a tensor, got {type(tensor).__name__}; append "
+                "torchvision.transforms.ToTensor() for images, or pass lambda image: "
+                "processor(image, return_tensors='pt')['pixel_values'][0]"
             )
         return tensor
 
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            cure = "wrap it in a module that returns one, or pass the name of a layer"
+            cure = "pass a module that does, or layer=NAME of an inner module"
             kind = type(output).__name__
-            raise invalid("The output of the module", "one tensor", kind, cure)
+            raise ValueError(f"The module must return one tensor, got {kind}; {cure}")
         unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:
-            shape, cure = tuple(output.shape), "pass pool='flatten', or 'avg' for maps"
+            shape, cure = tuple(output.shape), "pass pool='avg' or pool='flatten'"
             raise invalid("The output of the module", "vectors (B, width)", shape, cure)
         return {view.name: pooled(output, view, frozen.layout) for view in views}
 
@@ -154,7 +156,7 @@ class TorchEncoder(ImageEncoder):
     def _effect(self) -> str:
         """Return the hash of two test images after preprocessing.
 
-        The code of ``preprocess`` cannot be compared, but its results can.
+        The hash replaces the code of ``preprocess``, which cannot be compared.
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
         rng, tensors = np.random.default_rng(0), []

@@ -68,7 +68,7 @@ def distinct_encoders(
     encoders : sequence of TimmEncoder, TorchEncoder or CachedEncoder
         Encoders to copy, which are not modified.
     shapes : sequence of (H, W, C)
-        Shapes of the images of each encoder.
+        Image shape of each encoder.
 
     Returns
     -------

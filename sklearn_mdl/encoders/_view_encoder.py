@@ -63,7 +63,7 @@ class ViewEncoder(ImageOrTextTransformer):
 
     @abstractmethod
     def _encode(self, items: Any, start: int) -> Iterator[np.ndarray]:
-        """Yield float32 features (B, width) of each minibatch, from row `start` on."""
+        """Yield float32 features (B, width) per minibatch, beginning at row `start`."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, object]:
@@ -157,7 +157,7 @@ class ViewEncoder(ImageOrTextTransformer):
                 yield features
         if start != len(items):
             required = f"{len(items)}, one for each {self.unit}"
-            cure = "make the model return one output per input of a batch"
+            cure = f"make the model return one vector per {self.unit} of a minibatch"
             raise invalid("The number of feature vectors", required, start, cure)
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:

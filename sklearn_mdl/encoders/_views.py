@@ -120,8 +120,7 @@ def views_of(
     def blocks() -> Iterator[np.ndarray]:
         start = 0
         for states, real in _parts(activations, names, sizes, mask):
-            pooled = pooled_positions(states[:, taken], real, wanted, start)
-            rows = pooled.flatten(1)
+            rows = pooled_positions(states[:, taken], real, wanted, start).flatten(1)
             check_views(rows, columns, start)
             yield rows.numpy()
             start += len(rows)
@@ -150,7 +149,7 @@ def checked_positions(positions: Positions) -> list[str | int]:
     given = [positions] if isinstance(positions, str | int) else list(positions)
     known = [p in POSITIONS if isinstance(p, str) else _is_whole(p) for p in given]
     if not given or not all(known) or len(set(given)) < len(given):
-        required = f"one or more different values: {', '.join(POSITIONS)} or integers"
+        required = f"one or more different values, from {POSITIONS} and the integers"
         raise invalid("positions", required, positions, "pass positions='last'")
     return [p if isinstance(p, str) else int(p) for p in given]
 
@@ -188,7 +187,7 @@ def pooled_positions(
         needed = 1 if isinstance(number, str) else max(number + 1, -number)
         if bool((counts < needed).any()):
             row = int((counts < needed).nonzero()[0])
-            other = ", or pass positions='mean'" * int(counts[row] > 0)
+            other = ", or use another position such as 'mean'" * int(counts[row] > 0)
             raise ValueError(
                 f"Example {start + row} must have {needed} or more tokens for position "
                 f"{position!r}, got {int(counts[row])}; omit the example{other}"
@@ -213,8 +212,8 @@ def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
     name = next(k for k, view in columns.items() if view.start <= place < view.stop)
     raise ValueError(
         f"Activations must be finite, got {rows[row, place].item()} in example "
-        f"{start + row}, view {name!r}; run model.float() or model.bfloat16(), or omit "
-        "the view"
+        f"{start + row}, view {name!r}; if the model runs in float16, run "
+        "model.bfloat16(), otherwise omit the example or the view"
     )
 
 
@@ -250,7 +249,7 @@ def _is_whole(value: object) -> bool:
 def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
     """Return the length of each axis, which is 1 if the axis is missing.
 
-    In a list, all lengths except the number of examples are those of the first array.
+    For a list, all lengths except the number of examples come from its first array.
     """
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
@@ -271,8 +270,8 @@ def _parts(
     n = sizes["example"]
     if isinstance(activations, list | tuple):
         if mask is not None:
-            cure = "pass mask=None and each example without padding"
-            raise invalid("mask", "None for a list of examples", type(mask), cure)
+            words = "pass mask=None and each example without padding"
+            raise ValueError(f"mask must be None for a list, got a mask; {words}")
         axes = [name for name in names if name != "example"]
         fixed = {name: sizes[name] for name in axes if name != "position"}
         for number, example in enumerate(activations):
@@ -297,10 +296,10 @@ def _checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Tensor:
         return torch.ones(shape, dtype=torch.bool)
     real = np.asarray(mask)
     required = f"of shape {shape}, 1 for real tokens and 0 for padding"
-    if real.shape != shape:
-        raise invalid("mask", required, real.shape, "pass the attention_mask")
-    if not (known := np.isin(real, (0, 1))).all():
-        raise invalid("mask", required, real[~known][0], "pass the attention_mask")
+    known = np.isin(real, (0, 1))
+    if real.shape != shape or not known.all():
+        given = real.shape if real.shape != shape else real[~known][0].item()
+        raise invalid("mask", required, given, "pass the tokenizer's attention_mask")
     return torch.as_tensor(real.astype(bool))
 
 
@@ -309,13 +308,16 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
         required = f"an array of real numbers with the non-empty axes {tuple(names)}"
-        given = f"shape {shape}{kind and f' of {kind}'}; pass such an array or its axes"
-        raise ValueError(f"{what} must be {required}, got {given}")
+        given, cure = f"shape {shape}{kind and f' of {kind}'}", "pass its axes as axes"
+        raise ValueError(f"{what} must be {required}, got {given}; {cure}")
     return shape
 
 
 def _in_order(array: Any, names: Sequence[str]) -> Tensor:
-    """Return a float32 tensor in the order of `AXES`. Only "example" may be missing."""
+    """Return a float32 tensor with axes in the order of `AXES`.
+
+    Missing axes get length 1, except for "example", which stays missing.
+    """
     if not isinstance(array, Tensor):
         with np.errstate(over="ignore"):  # check_views rejects infinities later
             array = torch.from_numpy(np.array(as_array(array), dtype=np.float32))

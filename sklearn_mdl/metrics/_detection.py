@@ -177,13 +177,13 @@ def detection_measures(
     for name, value in {"max_fpr": max_fpr, "level": level}.items():
         if not 0 < value < 1:
             raise ValueError(
-                f"{name} must be between 0 and 1 exclusive, got {value}; omit {name}"
+                f"{name} must be strictly between 0 and 1, got {value}; pass {name}=0.1"
             )
     positive, negative = np.flatnonzero(y), np.flatnonzero(~y)
     if min(len(positive), len(negative)) < FEWEST:
         raise ValueError(
             f"is_positive must have at least {FEWEST} examples of each class, got "
-            f"{len(positive)} positive and {len(negative)} negative; add examples"
+            f"{len(positive)} positive and {len(negative)} negative; pass y == CLASS"
         )
     rng = np.random.default_rng(random_state)
     times = np.ones((1 + n_resamples, len(y)))

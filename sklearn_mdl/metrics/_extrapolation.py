@@ -288,7 +288,7 @@ def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _falling(times: Floats, power: float, knee: float, sharpness: float) -> Floats:
-    """Return a law without its floor at ``times``, in units of the curve's length."""
+    """Return a law's falling part at ``times``, in units of the curve's length."""
     if knee == 0:
         return times**-power
     if np.isinf(power):

@@ -19,7 +19,7 @@ from sklearn_mdl.metrics._references import Floats, encoded, invalid
 
 
 class LabelCounts:
-    """Adaptive code by counts of past labels, which halve every ``half_life`` labels.
+    """Adaptive code from label counts, which halve every ``half_life`` labels.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class LabelCounts:
 
 
 class LabelTransitions:
-    """Adaptive code by separate label counts after each value of the previous label.
+    """Adaptive code from label counts, kept separately for each previous label.
 
     Parameters
     ----------

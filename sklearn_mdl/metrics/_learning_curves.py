@@ -81,7 +81,8 @@ class CurveReading(NamedTuple):
     ----------
     value : float
     is_bound : bool
-        True if the curve ends too early, which makes `value` a lower bound.
+        True if `value` is only a lower bound, because the curve ends too early or its
+        first size exceeds 1.
     """
 
     value: float
@@ -285,7 +286,7 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
 def check_losses(name: str, losses: Floats) -> None:
     """Raise ValueError if a loss is NaN, or negative by more than a rounding error."""
     if np.isnan(losses).any() or losses.min() < -1e-9:
-        cure = "pass -np.log(probabilities), without the NaN of retired readouts"
+        cure = "pass codelengths of classes, -np.log(probabilities), without NaN"
         raise invalid(name, "at least 0 and not NaN", float(losses.min()), cure)
 
 

@@ -194,8 +194,9 @@ def _labels(
     if labels.ndim != 1:
         cure = "pass y.ravel() for one column, or y.argmax(1) for one-hot labels"
         raise invalid("y", "of shape (n_samples,)", labels.shape, cure)
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise invalid("y", "without missing labels", np.nan, "pass y[~np.isnan(y)]")
+    given = labels.tolist() if labels.dtype.kind in "fO" else []
+    if missing := [label for label in given if label is None or label != label]:
+        raise invalid("y", "without missing labels", missing[0], "omit missing labels")
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     least = max(1, counts.size)
     n_classes = least if n_classes is None else n_classes

@@ -330,7 +330,10 @@ class LossRace:
         return means - widths, means + widths
 
     def could_stop(self, method: str | None = None) -> NDArray[np.bool_]:
-        """Return True if one encoder is left or the leader is good enough."""
+        """Return True if one encoder is left or the leader is shown to be close enough.
+
+        Close enough means at most ``within`` nats per label worse than any other.
+        """
         alone = self.alive.sum(-1) == 1
         if self.within is None:
             return np.asarray(alone)
@@ -487,11 +490,11 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     claims: Sequence[str] = ("on at least one", "on every one")
     if claim not in claims:
         raise ValueError(
-            f"claim must be one of {list(claims)}, got {claim!r}; pass {claims[0]!r}"
+            f"claim must be one of {list(claims)}, got {claim!r}; pass one of them"
         )
     if values.ndim == 0 or not len(values) or not (values >= 0).all():
         raise ValueError(
             "e_values must hold one number of at least 0 for each dataset, got "
-            f"{values.tolist()!r}; pass [4.0, 10.0], or np.exp(logs) for logs"
+            f"{values.tolist()!r}; for example, pass [4.0, 10.0], or np.exp(logs)"
         )
     return np.asarray(values.prod(0) if claim == claims[0] else values.min(0))

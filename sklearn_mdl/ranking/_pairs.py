@@ -143,7 +143,7 @@ def _valid_pairs(pairs: ArrayLike, n_encoders: int) -> Pairs:
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
         raise ValueError(
             "`pairs` must pair two different encoders, and list each pair once, got "
-            f"columns {array.tolist()!r}; omit `pairs` to compare all pairs."
+            f"columns {array.tolist()!r}; omit all other pairs."
         )
     return array
 
@@ -170,7 +170,7 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; pass rows of scores, with several orders scores.mean(-1)."
+            f"{table.shape}; pass one row per dataset, with several orders the mean."
         )
     if not np.isfinite(table).all():
         cure = "omit that dataset (row) or that encoder (column)"

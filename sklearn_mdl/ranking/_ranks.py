@@ -14,7 +14,7 @@ from scipy.stats import chi2, f, rankdata, studentized_range
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult
 
-_COUNT = "pass table.shape[1] and table.shape[0], for a table of 2 or more encoders"
+_COUNT = "pass n_encoders=table.shape[1], n_datasets=table.shape[0] of a score table"
 
 
 def nemenyi_critical_difference(
@@ -116,8 +116,8 @@ def rank_groups(
     """Return the maximal groups of encoders without a significant rank difference.
 
     Any two encoders of a group differ by less than the critical difference, and no
-    other encoder could join the group. Single encoders are left out. The groups are the
-    bars of Demsar's diagram.
+    other encoder could join the group. Groups of one encoder are omitted. The groups
+    are the bars of Demsar's diagram.
 
     Parameters
     ----------

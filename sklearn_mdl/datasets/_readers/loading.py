@@ -149,7 +149,7 @@ def load_representations(
       three: labels are array 'labels'
     """
     if missing not in ("raise", "drop"):
-        raise invalid("missing", "'raise' or 'drop'", missing, "pass missing='drop'")
+        raise invalid("missing", "'raise' or 'drop'", missing, "pass missing='raise'")
     wanted = parts.ReadRequest(label, splits, groups)
     if is_anndata(source):
         return parts.joined("AnnData", _of_anndata(source, wanted), missing)
@@ -160,7 +160,7 @@ def load_representations(
             return parts.joined(reader.kind, found, missing)
     if path.is_file():
         required = "a directory or an .h5ad, .parquet, .npz, .h5 or .hdf5 file"
-        cure = "save DATASET/ENCODER.npy and DATASET/labels.npy"
+        cure = "pass a folder with DATASET/ENCODER.npy and DATASET/labels.npy"
         raise invalid("source", required, str(path), cure)
     datasets = load_feature_directory(path)
     wanted.refuse(f"the directory {path}", *parts.ReadRequest._fields)

@@ -15,10 +15,9 @@ from sklearn_mdl.datasets._readers import parts
 def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read arrays with two axes as encoders and an array with one axis as labels."""
     wanted.refuse(path, "splits")
-    required = "plain arrays"
     cure = "call np.savez(path, X=X, y=y), with y.astype(str) for text labels"
     with (
-        readable(path, required, cure, *UNREADABLE, OSError),
+        readable(path, "plain arrays", cure, *UNREADABLE, OSError),
         np.load(path, allow_pickle=False) as archive,
     ):
         for name in archive.files:

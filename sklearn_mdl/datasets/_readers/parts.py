@@ -316,7 +316,7 @@ def _check_part(part: Part) -> None:
     X = part.features
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
         fault = f"it holds {X.dtype} in shape {X.shape}"
-        cure = "save X.reshape(len(X), -1)"
+        cure = "save X.reshape(len(X), -1).astype('float32')"
         raise damaged(_title(part), "real numbers (n, d)", fault, cure)
     lengths = {len(part.features), len(part.labels)}
     lengths |= {len(v) for v in (part.ids, part.groups) if v is not None}
@@ -350,9 +350,10 @@ def _align(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     n_all = len(set().union(*places))
     n_lost = n_all - len(common)
     if n_lost and (missing == "raise" or not common):
+        cure = "pass missing='drop'" if common else "save the same ids for all encoders"
         raise ValueError(
             f"Every row must have an embedding from every encoder, but {n_lost} of "
-            f"{n_all} ids on dataset {first.dataset!r} lack one; pass missing='drop'"
+            f"{n_all} ids on dataset {first.dataset!r} lack one; {cure}"
         )
     if n_lost:
         notes.append(f"{first.dataset}: dropped {n_lost} rows without all embeddings")
@@ -396,9 +397,10 @@ def _drop_unlabelled(parts: list[Part], missing: str, notes: list[str]) -> list[
     if missing == "raise" or not known.any():
         ids = parts[0].ids
         example = "" if ids is None else f" (one is {ids[~known][0]!s})"
+        drop = " or pass missing='drop'" if known.any() else ""
         raise ValueError(
             f"Every row must have a label, but {n_lost} of {len(known)} on dataset "
-            f"{name!r} have none{example}; add labels or pass missing='drop'"
+            f"{name!r} have none{example}; add labels{drop}"
         )
     notes.append(f"{name}: dropped {n_lost} rows without a label")
     return [_rows_of(part, np.flatnonzero(known)) for part in parts]

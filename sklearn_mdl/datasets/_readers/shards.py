@@ -202,4 +202,5 @@ def _vectors_in(names: Sequence[str], wanted: str | None, path: Path) -> str:
     if wanted is None and len(names) == 1:
         return names[0]
     required = f"one of {list(names)} in {path}"
-    raise invalid("features", required, wanted, "pass features=NAME")
+    cure = f"pass features={names[0]!r}" if names else "store features of shape (n, d)"
+    raise invalid("features", required, wanted, cure)

@@ -99,6 +99,6 @@ def small_files():
 @pytest.mark.parametrize("name", ["checkpoint", "store"])
 def test_a_file_that_the_disk_does_not_take_is_named(name, tmp_path, small_files):
     with pytest.raises(
-        OSError, match=rf"free disk space or .* again: '{tmp_path}/.*\.npy'"
+        OSError, match=rf"free disk space, make .* another path: '{tmp_path}/.*\.npy'"
     ):
         switcher(**{name: tmp_path}).fit(*data(400, 40))

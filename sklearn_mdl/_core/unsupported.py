@@ -19,7 +19,7 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     (ESCAPE, PERMUTATIONS): "permuting labels changes where classes appear first",
     (ESCAPE, "a comparison of streams"): "all streams must code the same classes",
     (PERMUTATIONS, GROUPS): "labels are permuted across groups",
-    (PERMUTATIONS, DELAY): "it needs labels that are known immediately",
+    (PERMUTATIONS, DELAY): "permuted labels must be known immediately",
     (WRAPPED, 'n_jobs="processes"'): "processes exchange only numbers, not code",
     (WRAPPED, "files"): "an estimator's file contains only numbers, not code",
     (GROUPS, "held-out scorers"): "scikit-learn's scorers are given no groups",

@@ -330,7 +330,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
         row = np.argwhere(missing)[0][0]
         raise ValueError(
             f"{title} must name the group of every row, but row {row} has no group; "
-            f"drop the row, or write for example {title}[{row}] = 'row {row}'"
+            "drop this row, or give it a group that no other row has"
         )
     return np.asarray(groups)
 
@@ -462,8 +462,8 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
     if step is not None:
         raise ValueError(
             f"An encoder must be fitted without the labels that are coded, but {name} "
-            f"holds {step}, which requires y; fit {step} on other data and pass "
-            "FrozenEstimator(...)"
+            f"holds {step}, which requires y; fit {step} on other rows, and replace it "
+            "by FrozenEstimator(fitted)"
         )
 
 

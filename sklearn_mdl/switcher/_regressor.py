@@ -46,9 +46,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     differences matter, either between encoders or relative to
     ``reference_codelengths_``.
 
-    Networks learn labels standardised by the mean and scale of all earlier full
-    minibatches. Kernels learn labels standardised by the mean and scale of all earlier
-    labels, updated at rows 8, 16, 32 and so on. Densities are mapped back to the units
+    Networks and kernels learn labels standardised by the mean and scale of earlier
+    labels. For networks, both are updated whenever the number of rows has doubled, and
+    for kernels at rows 8, 16, 32 and so on. Densities are mapped back to the units
     of the labels, which adds the logarithm of the scale to each loss. Until the first
     minibatch is full, networks predict a fixed Student-t distribution with one degree
     of freedom.

@@ -236,7 +236,7 @@ def sequence_cost(
     components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
         wrong = int(xi.min() if xi.min() < 0 else xi.max())
-        cure = "pass experts - 1 if experts count from 1"
+        cure = "pass columns of the losses, counted from 0"
         raise invalid("experts", f"between 0 and {n_experts - 1}", wrong, cure)
     return _path_cost(components, xi.astype(np.intp))
 

@@ -186,10 +186,10 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             is_late = run.n_scored - 1 <= delay > 0
             cure = "lower label_delay" if is_late else f"set batch_size={size}"
             warn_caller(
-                f"{type(self).__name__} should learn before its last label, but all "
-                f"{self.n_samples_seen_} rows were predicted before the first "
-                f"{first} were learned, so the codelength does not depend on the "
-                f"features; fit more than {first + delay} rows, or {cure}"
+                f"{type(self).__name__} should learn before its last label, but it "
+                f"predicted all {self.n_samples_seen_} rows before it learned any, so "
+                "the codelength does not depend on the features; fit more than "
+                f"{first + delay} rows, or {cure}"
             )
         self._after_fit()
         return self
@@ -245,7 +245,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
-        # The parameters of the run, whatever is set later: files recreate it from them.
+        # Files recreate the run from these parameters, even if they are changed later.
         self._settings = clone(self)
         if n_rows is not None:
             self._run.check_length(n_rows)  # before anything is written

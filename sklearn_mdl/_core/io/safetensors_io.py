@@ -136,7 +136,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
         If the file is of another kind or program, or is damaged.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path} must exist, but does not; save it first")
+        raise FileNotFoundError(f"{path} must exist, but does not; check the path")
     required = "arrays saved by sklearn_mdl"
     with readable(path, required, "save it again", *_UNREADABLE):
         metadata, entries, start = read_head(path)

@@ -108,7 +108,8 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     if fault := non_finite(X, names):
         raise ValueError(
             f"X must hold finite float32 numbers, but Input X contains {fault}; drop "
-            "such rows from X and y, or for NaN pass SimpleImputer().fit_transform(X)"
+            "such rows from X and y, or pass SimpleImputer().fit_transform(X) for NaN "
+            "and MaxAbsScaler().fit_transform(X) for large values"
         )
 
 
@@ -218,9 +219,9 @@ def as_labels(y: Any, title: str = "y") -> Any:
     Raises
     ------
     ValueError
-        If a label is missing, or if only some labels are text; the error begins with
-        `title`. Also if whole numbers need more than 64 bits, or if whole numbers above
-        2^53 are mixed with real numbers.
+        If a label is missing, or if an array of objects holds text and other labels;
+        the error begins with `title`. Also if whole numbers need more than 64 bits, or
+        if whole numbers above 2^53 are mixed with real numbers.
     """
     if y is None or issparse(y):
         return y

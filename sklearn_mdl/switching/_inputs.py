@@ -164,7 +164,8 @@ def normalised_weights(
         raise invalid(name, f"of shape ({n_experts},)", w.shape, cure)
     if not np.isfinite(w).all() or w.min() < 0 or w.max() <= 0:
         required = "finite and non-negative with a positive sum"
-        raise invalid(name, required, w.tolist(), "pass 0 to leave an expert out")
+        cure = "set negative weights to 0, or pass None for equal weights"
+        raise invalid(name, required, w.tolist(), cure)
     if w.max() > np.finfo(np.float64).max / n_experts:  # the sum would overflow
         w = w / w.max()
     normalised: Floats = w / w.sum()

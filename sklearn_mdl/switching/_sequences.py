@@ -177,8 +177,7 @@ def best_segments(
     """
     array = _awake_only(losses)
     components = checked_components(prior, len(array), array.shape[1], weights)
-    cure = "pass for example n_blocks=2, for one switch"
-    check_integer("n_blocks", n_blocks, 1, cure)
+    check_integer("n_blocks", n_blocks, 1, "pass n_blocks=2 for one switch")
     return _with_cost(_best_blocks(array, int(n_blocks)), array, components)
 
 

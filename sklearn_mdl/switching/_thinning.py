@@ -40,8 +40,7 @@ class PosteriorThinner:
             self._order = np.argsort(members, kind="stable")  # experts by kind
             self._starts = np.cumsum(counts) - counts
         if max_rows is not None:
-            cure = "pass for example max_rows=1000, or None for all rows"
-            check_integer("max_rows", max_rows, 0, cure)
+            check_integer("max_rows", max_rows, 0, "pass max_rows=1000, or None")
         self._max_rows = max_rows
         self._stride = 1
         self._n_seen = 0

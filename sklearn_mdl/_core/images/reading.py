@@ -94,7 +94,7 @@ def as_images(X: object) -> Images:
             raise invalid("Images", KINDS, X.shape, "pass X.reshape(-1, H, W)")
     images = cast(Images, X)
     if not len(images):
-        raise ValueError("Images must be one or more, got none; pass [image]")
+        raise ValueError("X must hold at least one image, got none; pass [image]")
     return images
 
 

@@ -181,8 +181,8 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
 def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Apply an elementwise function to values, padded to whole vectors.
 
-    A CPU processes the remainder of an array, which does not fill a vector, by scalar
-    instructions, whose results differ in the last bits from those of vector
+    A CPU processes the last values of an array, if they do not fill a vector, by scalar
+    instructions. Their results may differ in the last bits from those of vector
     instructions. With padding, the result for a readout or a row does not depend on its
     position in the array.
     """
@@ -322,7 +322,7 @@ _granted: ContextVar[int | None] = ContextVar("granted", default=None)
 
 @contextmanager
 def granted_memory(n_bytes: int) -> Iterator[None]:
-    """Make :func:`memory_of` return ``n_bytes``, for example to load a file."""
+    """Make :func:`memory_of` return ``n_bytes``, for example while a file loads."""
     token = _granted.set(n_bytes)
     try:
         yield

@@ -1,7 +1,7 @@
-"""All pairs of features that cannot be combined, and the reasons.
+"""All pairs of options and functions that cannot be combined, and the reasons.
 
-No other code may raise for a combination of features that are supported separately. The
-table may only shrink. Tests draw pairs of features and check them against it.
+No other code may refuse a pair whose parts are supported separately. Pairs may be
+removed from the table, but not added. Tests draw pairs and compare them with the table.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
 def unsupported(
     one: str, other: str, cure: str, kind: type[Exception] = ValueError
 ) -> Exception:
-    """Return the error for two features that cannot be combined.
+    """Return the error for two options or functions that cannot be combined.
 
     Parameters
     ----------
     one, other : str
-        Names of the features, which together are a key of `UNSUPPORTED`.
+        Names of the two, which together are a key of `UNSUPPORTED`.
     cure : str
         What to write instead.
     kind : type

@@ -469,7 +469,7 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
 
 
 def refuse_weights(given: Mapping[str, object], caller: str) -> None:
-    """Raise TypeError if any weights of labels are ``given``, keyed by parameter."""
+    """Raise TypeError if weights of labels, keyed by parameter, are ``given``."""
     for name in given:
         raise TypeError(
             f"{caller} must weight all labels equally, since a weighted sum is not a "

@@ -356,7 +356,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if len(switchers) < self.n_outputs_:
             raise ValueError(
                 "A permutation test needs an MDLReadoutSwitcher for every column, got "
-                f"{self.estimators_[0]!r}; pass switcher=MDLReadoutSwitcher()"
+                f"{type(self.estimators_[0]).__name__}; pass MDLReadoutSwitcher()"
             )
         permutable = [s._permutable(n_permutations, shuffled) for s in switchers]
         by_kernels = grouped(

@@ -22,10 +22,10 @@ class Race(BaseEstimator):
     Losses over the last half of the examples are compared after about `min_samples`
     examples, and whenever the number of examples has doubled since then. An expert
     stays if its loss exceeds the lowest loss by at most `slack` nats plus a share of a
-    reference. The reference is the lowest loss or, if that is less, what the lowest
-    loss saves over a uniform code. The share is ``tolerance * sqrt(min_samples / n)``
-    after ``n`` examples. The share decreases because noise decreases, too. An expert
-    that is further behind rarely catches up.
+    reference. The reference is the lowest loss or, if smaller, the difference between
+    the loss of a uniform code and the lowest loss. The share is ``tolerance *
+    sqrt(min_samples / n)`` after ``n`` examples. The share decreases because noise
+    decreases, too. An expert that is further behind rarely catches up.
 
     With a pool, the best expert of a kind also stays if dropping the kind would
     lengthen the pool's code of all labels so far by more than `pool_slack` nats. After

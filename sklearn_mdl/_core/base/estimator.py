@@ -341,10 +341,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        if not isinstance(self.random_state, Integral):
-            required = "an integer with a checkpoint"
+        if not isinstance(seed := self.random_state, Integral):
             cure = "pass random_state=0, so that a resumed run draws the same numbers"
-            raise invalid("random_state", required, self.random_state, cure)
+            raise invalid("random_state", "an integer with a checkpoint", seed, cure)
         kind = type(self)
         about = {
             "estimator": f"{kind.__module__}.{kind.__qualname__}",
@@ -400,8 +399,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y contains an unknown class and new classes may not appear, if a group of
-            the stream occurs again, or for the reasons given in :meth:`fit`.
+            If y contains an unknown class and ``new_classes`` is not "escape", if a
+            group of the stream occurs again, or for the reasons given in :meth:`fit`.
         """
         check_is_fitted(self)
         rows, labels = self._checked(X, y, reset=False)

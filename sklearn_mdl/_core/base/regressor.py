@@ -182,7 +182,7 @@ def _check_size(labels: np.ndarray) -> None:
         return
     largest = float(np.abs(labels).max(initial=0.0))
     if 0 < largest < LEAST_SPREAD:
-        required = f"numbers, the largest at least {LEAST_SPREAD:g} in absolute value"
+        required = f"all zero, or reach {LEAST_SPREAD:g} in absolute value"
         raise invalid("y", required, largest, "pass for example 1e300 * y")
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():

@@ -212,8 +212,8 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
 def as_labels(y: Any, title: str = "y") -> Any:
     """Return numbers as exact integers or floats, and other labels unchanged.
 
-    NumPy would convert some pandas columns and lists to float64, which cannot represent
-    all integers above 2^53, or to objects, which scikit-learn does not treat as
+    NumPy would convert some pandas columns and lists to float64 or to objects. Float64
+    cannot represent all integers above 2^53, and scikit-learn does not treat objects as
     numbers. A column of a table that also holds text consists of objects, too.
 
     Raises
@@ -391,8 +391,8 @@ def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
 def is_grouped(labels: np.ndarray, keys: np.ndarray | None = None) -> bool:
     """Return True if encoded labels are sorted or nearly sorted by class.
 
-    If `keys` has the group of each row, only each group's first label counts, since
-    rows of a group must be adjacent and often have the same label.
+    If `keys` has the group of each row, only the first label of each group counts. Rows
+    of a group must be adjacent, and often have the same label.
 
     The check compares two codes of the labels. The first codes their order, given the
     number of examples of each class. The second codes runs of equal labels: their

@@ -218,10 +218,11 @@ class ForwardPass:
         Raises
         ------
         ValueError
-            If the shape of `losses` is not (n, K) or that of `known` not (n + 1,). Also
-            if losses contain minus infinity, a number for a retired expert, or a step
-            with only NaN, if no expert with positive prior weight is left, or if the
-            stream becomes longer than the prior allows. The pass does not change then.
+            If `losses` is not of shape (n, K) or `known` not of shape (n + 1,). Also if
+            losses contain minus infinity, a number for a retired expert, or a step with
+            only NaN. Also if no expert with positive prior weight is left, or if the
+            stream becomes longer than the prior allows. The pass then keeps the state
+            it had before the call.
 
         Notes
         -----

@@ -93,10 +93,10 @@ def best_sequence(
 
     Notes
     -----
-    If the prior's states have ``n_rows`` rows (see `MarkovPrior`), the Viterbi
-    algorithm takes O(n_rows K) operations per step, since the weights from which a new
-    expert is drawn do not depend on the previous expert. In addition to the losses, the
-    algorithm needs O(n_rows (N + K)) memory.
+    The Viterbi algorithm takes O(n_rows K) operations per step if the prior's states
+    have ``n_rows`` rows (see `MarkovPrior`). A step does not compare all pairs of
+    experts, since a new expert is drawn from the same weights after any expert. In
+    addition to the losses, the algorithm needs O(n_rows (N + K)) memory.
 
     References
     ----------
@@ -220,8 +220,8 @@ def sequence_cost(
 
     Examples
     --------
-    This cost exceeds the paper's bound for two blocks, ``2 log K + log N``, which is
-    8.3 nats here and does not hold for every sequence (see `FixedShare`):
+    The paper's bound for two blocks, ``2 log K + log N``, is 8.3 nats here. It does not
+    hold for every sequence (see `FixedShare`), such as this one:
 
     >>> sequence_cost("fixed-share", [0] * 500 + [1] * 500, n_experts=2)
     10.93...

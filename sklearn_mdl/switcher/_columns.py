@@ -90,5 +90,5 @@ def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> 
             unknown = np.setdiff1d(column, known)
             if len(unknown):
                 required = f"among the classes {known.tolist()!r}"
-                cure = f"add {unknown.tolist()!r} to classes[{j}]"
+                cure = f"extend classes[{j}] by {unknown.tolist()!r}"
                 raise invalid("labels", required, unknown.tolist(), cure)

@@ -245,7 +245,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def _check_width(self, columns: list[np.ndarray]) -> None:
         if len(columns) != self.n_outputs_:
             required, shape = f"of shape (n, {self.n_outputs_})", columns[0].shape
-            cure = "pass the same columns of y as in fit"
+            cure = "pass the same columns of y as in the first call"
             raise invalid("y", required, (*shape, len(columns)), cure)
 
     def _columns(self, y: Labels) -> list[np.ndarray]:

@@ -180,7 +180,7 @@ class FixedShare(MarkovPrior):
         if self.m is not None and self.alpha is not None:
             raise ValueError(
                 "FixedShare takes `m` or `alpha`, not both, got "
-                f"m={self.m!r} and alpha={self.alpha!r}; pass FixedShare(m={self.m!r})."
+                f"m={self.m!r} and alpha={self.alpha!r}; omit one of the two."
             )
         if self.m is not None and not is_number_in(self.m, 1, math.inf):
             raise invalid("m", "a finite number of at least 1", self.m, "pass m=2")

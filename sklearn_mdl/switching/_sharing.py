@@ -66,8 +66,8 @@ class ElementwiseMixture(MarkovPrior):
     Parameters
     ----------
     weights : array-like of shape (K,), optional
-        The fixed weights, non-negative with a positive sum, which need not be one. By
-        default, the prior weights of the experts.
+        The fixed weights, non-negative with a positive sum. They need not sum to one.
+        By default, the prior weights of the experts.
 
     References
     ----------

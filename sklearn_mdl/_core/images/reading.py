@@ -184,7 +184,7 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
     if not fits or not array.size:
         required = "(H, W) or (H, W, C) with 1, 3 or 4 channels"
-        cure = "pass image.transpose(1, 2, 0) for channels first, or 1 or 3 channels"
+        cure = "pass image.transpose(1, 2, 0) for channels first, or select channels"
         raise invalid(f"Shape of {where}", required, array.shape, cure)
     if array.dtype == np.uint8:
         return array

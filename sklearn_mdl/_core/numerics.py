@@ -274,7 +274,7 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
             f"but {device} does not support it; pass precision='float32'"
         )
     if precision == "tf32" and n_jobs > 1:
-        raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=None")
+        raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=1")
 
 
 def _multiplies(precision: str, device: torch.device) -> bool:

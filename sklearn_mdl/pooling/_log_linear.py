@@ -310,7 +310,7 @@ class PoolPass(GroupPass):
         given = np.asarray(labels)
         if rows.ndim != 3 or rows.shape[1:] != self._shape:
             required = "of shape (n_samples, {}, {})".format(*self._shape)
-            cure = "pass np.stack(predictions_of_kinds, axis=1)"
+            cure = "pass predictions of {} kinds for {} classes".format(*self._shape)
             raise invalid("log_proba", required, rows.shape, cure)
         if given.shape != rows.shape[:1] or given.dtype.kind not in "iu":
             required = f"integers of shape ({len(rows)},), one for each row"

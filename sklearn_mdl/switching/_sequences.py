@@ -235,7 +235,7 @@ def sequence_cost(
     components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
         wrong = int(xi.min() if xi.min() < 0 else xi.max())
-        cure = "pass columns of the losses, counted from 0"
+        cure = "count experts from 0, or pass a larger n_experts"
         raise invalid("experts", f"between 0 and {n_experts - 1}", wrong, cure)
     return _path_cost(components, xi.astype(np.intp))
 

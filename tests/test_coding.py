@@ -648,7 +648,7 @@ def framed(header, payload=b"", number=1, length=None):
     [
         (b"", "begins with"),
         (MAGIC, "less than the frame"),
-        (framed(b"{}", number=0), "hold 'message 1', which .* holds 'message 0'"),
+        (framed(b"{}", number=0), "format 'message 1', which .* format 'message 0'; "),
         (framed(b"{}", length=3), "a header of 3 bytes"),
         (framed(b"{}", b"abc"), "a header of 2 bytes in a message of"),
         (framed(b"{}"), "settings|environment"),

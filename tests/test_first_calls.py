@@ -134,15 +134,18 @@ def test_weights_are_refused_at_once_without_a_network(monkeypatch, tmp_path):
     assert time.monotonic() - start < 20
 
 
+MISSING = r"needs more GPUs than torch finds \(0\); pass device='auto'$"
+
+
 @for_each("device", ["cuda", "cuda:7"])
 def test_a_gpu_that_is_not_there_is_refused_before_the_pass(device):
-    with pytest.raises(ValueError, match=rf"0 GPUs that torch finds, got '{device}'"):
+    with pytest.raises(ValueError, match=f"^device='{device}' {MISSING}"):
         MDLReadoutSwitcher("linear", device=device).fit(X, Y)
 
 
 @for_each("device", ["meta", "mps", "xpu", "nonsense"])
 def test_a_device_that_cannot_compute_is_refused_before_the_pass(device):
-    with pytest.raises(ValueError, match=rf"supports float64, got '{device}'"):
+    with pytest.raises(ValueError, match=rf"supports float64, .*, got '{device}'"):
         MDLReadoutSwitcher("linear", device=device).fit(X, Y)
 
 

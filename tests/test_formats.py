@@ -77,8 +77,8 @@ def test_newer_formats_are_refused_in_a_sentence(kind, kinds, tmp_path, monkeypa
     where, _, sentence = str(found.value).partition(" must hold ")
     assert where == "A message" if kind == "message" else Path(where).is_file()
     assert sentence == (
-        f"'{kind} 0', which sklearn_mdl {sklearn_mdl.__version__} reads, but it holds "
-        f"'{kind} 1'; run pip install -U sklearn-mdl, or pass another path"
+        f"format '{kind} 0', which sklearn_mdl {sklearn_mdl.__version__} reads, but it "
+        f"holds format '{kind} 1'; run pip install -U sklearn-mdl, or pass another path"
     )
 
 
@@ -104,10 +104,12 @@ def test_a_newer_array_is_refused_in_a_sentence(tmp_path):
 )
 def test_what_names_no_format_is_refused(content):
     assert kind_of(content) == ("", 0)
-    with pytest.raises(ValueError, match=r"a\.json must hold 'losses 1', .* no format"):
+    match = r"a\.json must hold format 'losses 1', .*, but it names no format; pass "
+    with pytest.raises(ValueError, match=match + "another path$"):
         check_format("a.json", "losses", content)
 
 
 def test_another_kind_is_refused_by_its_name():
-    with pytest.raises(ValueError, match="but it holds 'probe 7'; pass another path"):
+    match = "but it holds format 'probe 7'; pass another path$"
+    with pytest.raises(ValueError, match=match):
         check_format("a.json", "losses", {"sklearn_mdl": "probe 7"})

@@ -202,7 +202,7 @@ def test_what_the_device_lacks_is_refused(monkeypatch):
         ("bfloat16", 7, 1, "compute capability 8.0"),
         ("tf32", 9, 1, None),
         ("tf32", 7, 1, "compute capability 8.0"),
-        ("tf32", 8, 2, "pass n_jobs=None"),
+        ("tf32", 8, 2, "pass n_jobs=1"),
     ],
 )
 def test_gpus_are_asked_what_they_are(

@@ -15,6 +15,7 @@ from sklearn_mdl import (
     MLPReadout,
     RepresentationScorer,
 )
+from sklearn_mdl.encoders import image_rows
 
 READOUTS = [LinearReadout(n_replay_streams=1), MLPReadout((3,), n_replay_streams=1)]
 
@@ -48,6 +49,22 @@ def test_rows_without_a_group_are_refused(groups):
         switcher(shuffle=True).fit(X, y, groups=groups)
     with pytest.raises(ValueError, match=f"^groups of dataset 'd' {match}"):
         RepresentationScorer(switcher()).fit({"d": ({"a": X, "b": X}, y, groups)})
+
+
+def test_rows_of_groups_are_accepted_in_the_order_that_the_error_names():
+    (X, y), groups = data(), np.tile([2, 1, 3], 20)
+    named = r"pass X\[i\], y\[i\] and groups\[i\] in one call, with i = np\.argsort"
+    with pytest.raises(ValueError, match=named):
+        switcher().fit(X, y, groups=groups)
+    i = np.argsort(groups, kind="stable")
+    assert switcher().fit(X[i], y[i], groups=groups[i]).n_samples_seen_ == 60
+
+
+def test_images_with_channels_first_are_accepted_as_the_error_says():
+    images = np.random.default_rng(0).random((2, 3, 8, 8))
+    with pytest.raises(ValueError, match=r"pass image\.transpose\(1, 2, 0\) for "):
+        image_rows(images)
+    assert image_rows([image.transpose(1, 2, 0) for image in images]).shape == (2, 192)
 
 
 @pytest.mark.parametrize("pooling", [[np.nan, 1.0], [np.nan, np.nan]])
@@ -99,6 +116,6 @@ def small_files():
 @pytest.mark.parametrize("name", ["checkpoint", "store"])
 def test_a_file_that_the_disk_does_not_take_is_named(name, tmp_path, small_files):
     with pytest.raises(
-        OSError, match=rf"free disk space or .* again: '{tmp_path}/.*\.npy'"
+        OSError, match=rf"free disk space, make .* another path: '{tmp_path}/.*\.npy'"
     ):
         switcher(**{name: tmp_path}).fit(*data(400, 40))

@@ -513,7 +513,7 @@ def test_a_label_that_no_float32_holds_makes_no_readout_diverge(size):
         ([0.0, 1.0, -1e200], "too large in row 2"),
         (
             [0.0, 1e-320, -1e-301],
-            "at least 1e-300 in absolute value, got 1e-301; pass for example 1e300",
+            "reach 1e-300 in absolute value, got 1e-301; pass for example 1e300",
         ),
         (np.array([0.0, 1e300, 1.0], dtype=object), "too large in row 1"),
     ],

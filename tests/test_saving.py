@@ -247,7 +247,8 @@ def test_a_file_of_another_class_is_refused(tmp_path):
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(
-        FileNotFoundError, match=r"b\.safetensors must .* save it first"
+        FileNotFoundError,
+        match=r"b\.safetensors must exist, but does not; check the path$",
     ):
         MDLReadoutSwitcher.load(tmp_path / "b.safetensors")
 
@@ -728,7 +729,7 @@ def test_a_description_that_is_replaced_with_its_checksum_is_no_whole_file(tmp_p
     for key in metadata:
         with_space = {**metadata, key: metadata[key] + " "}
         safetensors.numpy.save_file(tensors, tmp_path / "b", with_space)
-        with pytest.raises(ValueError, match=r"checksum differs|has no format"):
+        with pytest.raises(ValueError, match=r"checksum differs|names no format"):
             read_archive(tmp_path / "b", "estimator")
 
 

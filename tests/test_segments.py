@@ -127,7 +127,7 @@ def test_blocks_keep_the_spread_of_a_mean_of_dependent_values():
         (201, "from 1 to 200"),
         ([300], "row numbers up to 200"),
         ("posteriors", "ends must be a number of segments"),
-        ([0.5], r"; for times, pass times to score_segments$"),
+        ([0.5], r"; pass ends=8, or timestamps with times$"),
     ],
 )
 def test_ends_that_are_none_are_refused(switcher, given, match):
@@ -138,5 +138,5 @@ def test_ends_that_are_none_are_refused(switcher, given, match):
 def test_times_must_be_sorted_and_as_many(switcher):
     for times in (np.arange(5), -np.arange(200)):
         for ends in (3, [3], "posterior"):
-            with pytest.raises(ValueError, match="times must be 200 sorted numbers"):
+            with pytest.raises(ValueError, match="times must be 200 sorted timestamps"):
                 switcher.score_segments(ends, times=times)

@@ -173,7 +173,7 @@ def test_a_pass_whose_part_was_lost_does_not_go_on(monkeypatch, tmp_path):
     (folder,) = tmp_path.glob("*-parts")
     for file in folder.glob("part-*.safetensors"):
         file.unlink()
-    with pytest.raises(ValueError, match="must hold its state, but is missing"):
+    with pytest.raises(ValueError, match="must hold results, but is missing"):
         in_parts(X, y, checkpoint=tmp_path, race=LATE_RACE)
 
 

@@ -258,7 +258,7 @@ def test_sidecar_of_another_file_is_refused(tmp_path):
         save_losses(tmp_path / "a.npy", stored_of())
         save_losses(tmp_path / "b.npy", stored_of(n, k))
         os.replace(tmp_path / "b.json", tmp_path / "a.json")
-        with pytest.raises(ValueError, match="and a description of losses with n_"):
+        with pytest.raises(ValueError, match="but their description has n_"):
             load_losses(tmp_path / "a.npy")
 
 
@@ -270,7 +270,7 @@ def test_description_of_growing_losses_leaves_their_number_open(tmp_path):
         np.save(tmp_path / "known.npy", np.arange(n))
         assert_same(load_losses(tmp_path / "losses.npy"), stored_of(n))
     np.save(tmp_path / "losses.npy", losses_of(k=K - 1))
-    with pytest.raises(ValueError, match=r"n_readouts=4 and .* n_readouts=5"):
+    with pytest.raises(ValueError, match=r"n_readouts=4, but .* n_readouts=5"):
         load_losses(tmp_path / "losses.npy")
 
 

@@ -53,6 +53,17 @@ NAMES = {
 }
 
 
+def test_numbers_of_known_labels_are_a_list_with_an_entry_more_than_steps():
+    losses, known = LOSSES[:4], [0, 0, 1, 2, 4]
+    expected = forward("bayes", losses, known=np.array(known)).codelengths
+    assert_same_bits(forward("bayes", losses, known=known).codelengths, expected)
+    stream = ForwardPass("bayes", losses.shape[1])
+    for wrong in (known[:4], [*known, 4]):
+        with pytest.raises(ValueError, match=r"`known` must be of shape \(5,\), got"):
+            stream.extend(losses, wrong)
+    assert stream.n_steps == 0
+
+
 def assert_same_costs(one, other, losses, weights=None):
     first, second = forward(one, losses, weights), forward(other, losses, weights)
     np.testing.assert_allclose(first.codelengths, second.codelengths, atol=1e-13)

@@ -860,8 +860,8 @@ def test_the_warning_names_the_exception_of_the_last_fit_whatever_else_was_noted
     readout = RefitReadout(Noisy(var_smoothing=0.1), schedule=1, calibration=False)
     said = (
         "^The last fit of readout 'Noisy refitted' raised RuntimeError: 128 rows, so "
-        "the readout predicts with its previous fit; debug its estimator, or drop this "
-        "readout$"
+        "the readout predicts with its previous fit; debug its estimator, or pass "
+        "scaling=None if it needs unscaled rows$"
     )
     with pytest.warns(UserWarning, match=said):
         readout.fit(X, y)

@@ -166,8 +166,8 @@ def evaluation_mode(module: torch.nn.Module) -> Iterator[None]:
 def flushed_denormals(flush: bool = True) -> Iterator[None]:
     """Choose whether to flush denormal numbers (below 1e-38) to zero in this thread.
 
-    Moments and gradients of rare features become so small over time. They do not affect
-    predictions, but arithmetic with denormal numbers is many times slower.
+    Over time, moments and gradients of rare features become denormal. They do not
+    affect predictions, but arithmetic with denormal numbers is many times slower.
     """
     smallest = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
     flushes = not bool((smallest * 1.0).any())  # the thread's previous setting
@@ -181,8 +181,8 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
 def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Apply an elementwise function to values, padded to whole vectors.
 
-    A CPU processes the remainder of an array, which does not fill a vector, by scalar
-    instructions, whose results differ in the last bits from those of vector
+    A CPU processes the last values of an array, if they do not fill a vector, by scalar
+    instructions. Their results may differ in the last bits from those of vector
     instructions. With padding, the result for a readout or a row does not depend on its
     position in the array.
     """
@@ -209,8 +209,8 @@ def as_array(values: object) -> Any:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = np.argwhere(np.ma.getmaskarray(values))[0][0]
         raise ValueError(
-            f"Arrays must have no masked values, but row {row} has one; pass for "
-            "example X.filled(0), or drop such rows"
+            f"Features and labels must have no masked values, but row {row} has one; "
+            "drop such rows, or replace masked features by X.filled(0)"
         )
     if not isinstance(values, torch.Tensor):
         return values
@@ -249,14 +249,14 @@ def resolve_device(device: str) -> torch.device:
             torch.zeros(1, dtype=torch.float64, device=chosen).item()
     except (RuntimeError, TypeError, AssertionError, ImportError) as error:
         raise ValueError(
-            "device must be 'auto' or the name of a torch device that supports "
-            f"float64, got {device!r}; pass device='cpu' or device='cuda'"
+            "device must be 'auto', 'cpu' or a GPU that supports float64, such as "
+            f"'cuda:0', got {device!r}; pass device='auto'"
         ) from error
     n_gpus = torch.cuda.device_count()
     if chosen.type == "cuda" and (chosen.index or 0) >= n_gpus:
         raise ValueError(
-            f"device must be 'auto', 'cpu' or one of the {n_gpus} GPUs that torch "
-            f"finds, got {device!r}; pass device='auto'"
+            f"device={device!r} needs more GPUs than torch finds ({n_gpus}); pass "
+            "device='auto'"
         )
     return chosen
 
@@ -267,14 +267,14 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
     The device must support it, and TF32 needs a single job.
     """
     if not _multiplies(precision, device):
-        gpu = f"a GPU of compute capability {AMPERE}.0"
+        gpu = f"a GPU of compute capability {AMPERE}.0 or higher"
         needed = f"a CPU with AVX-512 BF16, or {gpu}"
         raise ValueError(
             f"precision={precision!r} needs {gpu if precision == 'tf32' else needed}, "
             f"but {device} does not support it; pass precision='float32'"
         )
     if precision == "tf32" and n_jobs > 1:
-        raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=None")
+        raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=1")
 
 
 def _multiplies(precision: str, device: torch.device) -> bool:
@@ -322,7 +322,7 @@ _granted: ContextVar[int | None] = ContextVar("granted", default=None)
 
 @contextmanager
 def granted_memory(n_bytes: int) -> Iterator[None]:
-    """Make :func:`memory_of` return ``n_bytes``, for example to load a file."""
+    """Make :func:`memory_of` return ``n_bytes``, for example while a file loads."""
     token = _granted.set(n_bytes)
     try:
         yield

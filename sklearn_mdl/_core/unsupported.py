@@ -1,7 +1,7 @@
-"""All pairs of features that cannot be combined, and the reasons.
+"""All pairs of options and functions that cannot be combined, and the reasons.
 
-No other code may raise for a combination of features that are supported separately. The
-table may only shrink. Tests draw pairs of features and check them against it.
+No other code may refuse a pair whose parts are supported separately. Pairs may be
+removed from the table, but not added. Tests draw pairs and compare them with the table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     (ESCAPE, PERMUTATIONS): "permuting labels changes where classes appear first",
     (ESCAPE, "a comparison of streams"): "all streams must code the same classes",
     (PERMUTATIONS, GROUPS): "labels are permuted across groups",
-    (PERMUTATIONS, DELAY): "it needs labels that are known immediately",
+    (PERMUTATIONS, DELAY): "permuted labels must be known immediately",
     (WRAPPED, 'n_jobs="processes"'): "processes exchange only numbers, not code",
     (WRAPPED, "files"): "an estimator's file contains only numbers, not code",
     (GROUPS, "held-out scorers"): "scikit-learn's scorers are given no groups",
@@ -32,12 +32,12 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
 def unsupported(
     one: str, other: str, cure: str, kind: type[Exception] = ValueError
 ) -> Exception:
-    """Return the error for two features that cannot be combined.
+    """Return the error for two options or functions that cannot be combined.
 
     Parameters
     ----------
     one, other : str
-        Names of the features, which together are a key of `UNSUPPORTED`.
+        Names of the two, which together are a key of `UNSUPPORTED`.
     cure : str
         What to write instead.
     kind : type

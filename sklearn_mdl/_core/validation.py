@@ -108,7 +108,8 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     if fault := non_finite(X, names):
         raise ValueError(
             f"X must hold finite float32 numbers, but Input X contains {fault}; drop "
-            "such rows from X and y, or for NaN pass SimpleImputer().fit_transform(X)"
+            "such rows from X and y, or pass SimpleImputer().fit_transform(X) for NaN "
+            "and MaxAbsScaler().fit_transform(X) for large values"
         )
 
 
@@ -211,16 +212,16 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
 def as_labels(y: Any, title: str = "y") -> Any:
     """Return numbers as exact integers or floats, and other labels unchanged.
 
-    NumPy would convert some pandas columns and lists to float64, which cannot represent
-    all integers above 2^53, or to objects, which scikit-learn does not treat as
+    NumPy would convert some pandas columns and lists to float64 or to objects. Float64
+    cannot represent all integers above 2^53, and scikit-learn does not treat objects as
     numbers. A column of a table that also holds text consists of objects, too.
 
     Raises
     ------
     ValueError
-        If a label is missing, or if only some labels are text; the error begins with
-        `title`. Also if whole numbers need more than 64 bits, or if whole numbers above
-        2^53 are mixed with real numbers.
+        If a label is missing, or if an array of objects holds text and other labels;
+        the error begins with `title`. Also if whole numbers need more than 64 bits, or
+        if whole numbers above 2^53 are mixed with real numbers.
     """
     if y is None or issparse(y):
         return y
@@ -330,7 +331,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
         row = np.argwhere(missing)[0][0]
         raise ValueError(
             f"{title} must name the group of every row, but row {row} has no group; "
-            f"drop the row, or write for example {title}[{row}] = 'row {row}'"
+            "drop this row, or give it a group that no other row has"
         )
     return np.asarray(groups)
 
@@ -390,8 +391,8 @@ def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
 def is_grouped(labels: np.ndarray, keys: np.ndarray | None = None) -> bool:
     """Return True if encoded labels are sorted or nearly sorted by class.
 
-    If `keys` has the group of each row, only each group's first label counts, since
-    rows of a group must be adjacent and often have the same label.
+    If `keys` has the group of each row, only the first label of each group counts. Rows
+    of a group must be adjacent, and often have the same label.
 
     The check compares two codes of the labels. The first codes their order, given the
     number of examples of each class. The second codes runs of equal labels: their
@@ -462,13 +463,13 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
     if step is not None:
         raise ValueError(
             f"An encoder must be fitted without the labels that are coded, but {name} "
-            f"holds {step}, which requires y; fit {step} on other data and pass "
-            "FrozenEstimator(...)"
+            f"holds {step}, which requires y; fit {step} on other rows, and replace it "
+            "by FrozenEstimator(fitted)"
         )
 
 
 def refuse_weights(given: Mapping[str, object], caller: str) -> None:
-    """Raise TypeError if any weights of labels are ``given``, keyed by parameter."""
+    """Raise TypeError if weights of labels, keyed by parameter, are ``given``."""
     for name in given:
         raise TypeError(
             f"{caller} must weight all labels equally, since a weighted sum is not a "

@@ -7,8 +7,8 @@ kinds' predictions,
     p_t(y)  ~  prod_g q_gt(y) ^ w_g.
 
 After coding each label, the pool updates the powers ``w`` by one online Newton step.
-Its gradient is that of the label's log-loss. Its Hessian is the sum over all labels so
-far, plus a prior precision.
+The gradient of the step is that of the label's log-loss. The Hessian is the sum of the
+Hessians of all log-losses so far, plus a prior precision.
 """
 
 from sklearn_mdl.pooling._densities import DensityPoolPass as DensityPoolPass

@@ -15,6 +15,8 @@ from sklearn.base import BaseEstimator
 from sklearn_mdl.pooling._groups import Floats, GroupPass, Members, newton_step
 from sklearn_mdl.switching import are_numbers_in, check_integer, invalid, is_number_in
 
+_CURE = "pass the column of each label's class in log_proba"
+
 
 class PoolTrace(NamedTuple):
     """Result of a pass of a pool over labels.
@@ -127,10 +129,10 @@ class LogLinearPool(BaseEstimator):
         half_life, rates = self.half_life, self.rates
         fades = isinstance(half_life, Real) and half_life > 0
         if half_life is not None and not fades:
-            cure = "for example, pass half_life=100"
-            raise invalid("half_life", "positive or None", half_life, cure)
+            cure = "pass for example half_life=100"
+            raise invalid("half_life", "a positive number or None", half_life, cure)
         if rates is not None and not are_numbers_in(rates, 0, 1):
-            cure = "for example, pass rates=[1 / 16, 1 / 64]"
+            cure = "pass for example rates=[1 / 16, 1 / 64]"
             required = "a list of 1 to 1000 numbers in [0, 1], or None"
             raise invalid("rates", required, rates, cure)
 
@@ -308,16 +310,15 @@ class PoolPass(GroupPass):
         given = np.asarray(labels)
         if rows.ndim != 3 or rows.shape[1:] != self._shape:
             required = "of shape (n_samples, {}, {})".format(*self._shape)
-            cure = "pass np.stack(predictions_of_kinds, axis=1)"
+            cure = "pass predictions of {} kinds for {} classes".format(*self._shape)
             raise invalid("log_proba", required, rows.shape, cure)
         if given.shape != rows.shape[:1] or given.dtype.kind not in "iu":
-            required = f"{len(rows)} integers, one for each row"
-            cure = "pass np.unique(labels, return_inverse=True)[1]"
-            raise invalid("labels", required, given, cure)
+            required = f"integers of shape ({len(rows)},), one for each row"
+            raise invalid("labels", required, (given.dtype.name, given.shape), _CURE)
         if ((given < 0) | (given >= self._shape[1])).any():
             values = [int(given.min()), int(given.max())]
-            cure = "pass np.unique(labels, return_inverse=True)[1]"
-            raise invalid("labels", f"in [0, {self._shape[1]})", values, cure)
+            required = f"from 0 to {self._shape[1] - 1}"
+            raise invalid("labels", required, values, _CURE)
         if len(wrong := rows[~(rows <= 1e-6)]):
             required, cure = "log-probabilities, at most 0", "pass np.log(proba)"
             raise invalid("log_proba", required, float(wrong[0]), cure)

@@ -177,7 +177,7 @@ class WrappedLearner(Learner):
                 fit(*arguments, **named)
         except Exception as error:
             n_rows = int(self.counts.sum())
-            self.fault = self.complaints.add(type(error), error, n_rows)
+            self.fault = self.complaints.add(type(error), error, n_rows).rstrip(".")
         return not self.fault
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:

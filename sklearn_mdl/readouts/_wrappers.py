@@ -77,7 +77,7 @@ class WrappedReadout(BaseReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class IncrementalReadout(WrappedReadout):
-    """Readout that wraps a classifier with ``partial_fit`` and learns by minibatches.
+    """Readout that wraps a classifier with ``partial_fit`` and learns in minibatches.
 
     The classifier learns each minibatch once, followed by one minibatch of each replay
     stream. A classifier that counts, such as naive Bayes, needs no replay. A classifier
@@ -115,7 +115,7 @@ class IncrementalReadout(WrappedReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed for each ``random_state`` of the estimator that is None, and for the draws
+        Seed for every ``random_state`` of the estimator that is not set, and for draws
         of a skorch net. Torch's global generators do not change. If None, the
         switcher's seed is used.
     n_replay_streams : int or (int, int), default=0
@@ -163,7 +163,7 @@ class RefitReadout(WrappedReadout):
 
     The readout predicts with its last fit, or with label frequencies before the first
     fit. Used by itself and without calibration, it computes an online code like that of
-    Voita and Titov (2020). With a smaller factor in `schedule`, fits are more recent. A
+    Voita and Titov (2020). With a smaller factor in `schedule`, it refits more often. A
     fit uses only past rows and labels, so pipelines may contain steps that use labels
     (``SelectKBest``, ``LinearDiscriminantAnalysis``).
 
@@ -194,7 +194,7 @@ class RefitReadout(WrappedReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed for each ``random_state`` of the estimator that is None, and for the draws
+        Seed for every ``random_state`` of the estimator that is not set, and for draws
         of a skorch net. Torch's global generators do not change. If None, the
         switcher's seed is used.
     schedule : "doubling" or float >= 1, default="doubling"
@@ -276,6 +276,6 @@ def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> Non
     for column, report in reports.items():
         if report.failure is not None:
             warn_caller(
-                f"The last fit of readout {names[column]!r} "
-                f"{report.failure}; debug its estimator, or drop this readout"
+                f"The last fit of readout {names[column]!r} {report.failure}; debug "
+                "its estimator, or pass scaling=None if it needs unscaled rows"
             )

@@ -109,9 +109,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Precision to which the factors of matrix products are rounded when networks are
         trained. "float32" does not round them, unless you allowed it with
         ``torch.set_float32_matmul_precision``. "bfloat16" rounds only the factors of
-        hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
-        and a single thread. Sums, parameters, moments and predictions stay float32,
-        except that a CPU rounds finished sums to bfloat16.
+        hidden layers. It needs a GPU of compute capability 8.0 or higher, or a CPU with
+        AVX-512 BF16. "tf32" needs such a GPU and a single thread. Sums, parameters,
+        moments and predictions stay float32, except that a CPU rounds finished sums to
+        bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace: the loss and posterior probability of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to

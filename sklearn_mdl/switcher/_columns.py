@@ -50,7 +50,7 @@ def check_labels(columns: list[np.ndarray]) -> None:
         with in_column(j), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fit will issue these warnings
             check_class_labels(column)
-            check_several(np.unique(column), f"drop it with np.delete(y, {j}, axis=1)")
+            check_several(np.unique(column), f"drop column {j} of y")
 
 
 def check_several(classes: np.ndarray, cure: str) -> None:
@@ -90,5 +90,5 @@ def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> 
             unknown = np.setdiff1d(column, known)
             if len(unknown):
                 required = f"among the classes {known.tolist()!r}"
-                cure = f"add {unknown.tolist()!r} to classes[{j}]"
+                cure = f"extend classes[{j}] by {unknown.tolist()!r}"
                 raise invalid("labels", required, unknown.tolist(), cure)

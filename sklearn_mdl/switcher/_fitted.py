@@ -405,10 +405,10 @@ class FittedSwitcher(OnlineEstimator, Parameters):
     ) -> PermutationTest:
         """Test by permutation whether features are informative about labels.
 
-        Both the original and the permuted labels are coded with some kernel readouts
-        only, since one factorisation of a kernel serves all permutations. Readouts that
-        forget rows or whiten within classes are left out. A fixed share with rate ``1 /
-        t`` mixes the remaining readouts.
+        Only kernel readouts code the original and the permuted labels, since a kernel
+        matrix is factorised only once for all permutations. Kernel readouts that forget
+        rows or whiten within classes are left out. A fixed share with rate ``1 / t``
+        mixes the remaining readouts.
 
         Parameters
         ----------
@@ -438,7 +438,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
     def null_codelengths(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> np.ndarray:
-        """Compute codelengths of permuted labels under some of the kernel readouts.
+        """Compute codelengths of permuted labels under kernel readouts.
 
         Parameters
         ----------

@@ -79,8 +79,8 @@ def described(losses: np.ndarray, about: Json) -> StoredLosses:
     sizes = (stored.n_samples, stored.n_readouts, losses.dtype.name)
     for name, actual in zip(("n_samples", "n_readouts", "dtype"), sizes, strict=True):
         if about.get(name) not in (None, actual):
-            described_as = f"a description of losses with {name}={about[name]!r}"
-            raise ValueError(f"losses with {name}={actual!r} and {described_as}")
+            described_as = f"their description has {name}={about[name]!r}"
+            raise ValueError(f"losses have {name}={actual!r}, but {described_as}")
     optional = ("architectures", "weights", "n_classes", "known")
     fields = {name: about.get(name) for name in optional}
     prior = from_json(about.get("switching"), _PRIORS)
@@ -221,7 +221,7 @@ def load_losses(path: str | Path) -> StoredLosses:
         required = "losses with a matching description"
         cure = "write them with save_losses(path, losses)"
         cure += f", or move {sidecar.name} away" if sidecar.is_file() else ""
-        problem = f"got: {error}".partition(";")[0]  # the error has another cure
+        problem = f"loading fails: {error}".partition(";")[0]  # it has another cure
         raise damaged(path, required, problem, cure) from error
     required, cure = "the same losses during loading", "call load_losses(path) again"
     raise damaged(path, required, "another process replaced them", cure)

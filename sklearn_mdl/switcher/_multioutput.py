@@ -246,7 +246,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def _check_width(self, columns: list[np.ndarray]) -> None:
         if len(columns) != self.n_outputs_:
             required, shape = f"of shape (n, {self.n_outputs_})", columns[0].shape
-            cure = "pass the same columns of y as in fit"
+            cure = "pass the same columns of y as in the first call"
             raise invalid("y", required, (*shape, len(columns)), cure)
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
@@ -357,7 +357,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if len(switchers) < self.n_outputs_:
             raise ValueError(
                 "A permutation test needs an MDLReadoutSwitcher for every column, got "
-                f"{self.estimators_[0]!r}; pass switcher=MDLReadoutSwitcher()"
+                f"{type(self.estimators_[0]).__name__}; pass MDLReadoutSwitcher()"
             )
         permutable = [s._permutable(n_permutations, shuffled) for s in switchers]
         by_kernels = grouped(

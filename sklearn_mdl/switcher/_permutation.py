@@ -72,8 +72,8 @@ def permutation_tests(
 ) -> list[PermutationTest]:
     """Test each run by coding its labels and permutations of these labels.
 
-    A single factorisation of a kernel serves several runs and permutations. Whatever
-    the prior of the runs, a fixed share with rate ``1 / t`` mixes the readouts.
+    Each kernel matrix is factorised only once for all runs and permutations. A fixed
+    share with rate ``1 / t`` mixes the readouts, regardless of the prior of the runs.
 
     Parameters
     ----------

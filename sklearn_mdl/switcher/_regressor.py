@@ -46,9 +46,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     differences matter, either between encoders or relative to
     ``reference_codelengths_``.
 
-    Networks learn labels standardised by the mean and scale of all earlier full
-    minibatches. Kernels learn labels standardised by the mean and scale of all earlier
-    labels, updated at rows 8, 16, 32 and so on. Densities are mapped back to the units
+    Networks and kernels learn labels standardised by the mean and scale of earlier
+    labels. For networks, both are updated whenever the number of rows has doubled, and
+    for kernels at rows 8, 16, 32 and so on. Densities are mapped back to the units
     of the labels, which adds the logarithm of the scale to each loss. Until the first
     minibatch is full, networks predict a fixed Student-t distribution with one degree
     of freedom.
@@ -99,9 +99,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Precision to which the factors of matrix products are rounded when networks are
         trained. "float32" does not round them, unless you allowed it with
         ``torch.set_float32_matmul_precision``. "bfloat16" rounds only the factors of
-        hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
-        and a single thread. Sums, parameters, moments and predictions stay float32,
-        except that a CPU rounds finished sums to bfloat16.
+        hidden layers. It needs a GPU of compute capability 8.0 or higher, or a CPU with
+        AVX-512 BF16. "tf32" needs such a GPU and a single thread. Sums, parameters,
+        moments and predictions stay float32, except that a CPU rounds finished sums to
+        bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace: the loss and posterior probability of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to

@@ -126,15 +126,15 @@ def segment_ends(
     is_rows = stops.ndim == 1 and stops.dtype.kind in "iu"
     if not is_rows or ((stops < 0) | (stops > n_rows)).any():
         required = f'a number of segments, "posterior", or row numbers up to {n_rows}'
-        raise invalid("ends", required, ends, "for times, pass times to score_segments")
+        raise invalid("ends", required, ends, "pass ends=8, or timestamps with times")
     return np.unique(np.append(stops[stops > 0], n_rows)).astype(np.intp)
 
 
 def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
     stamps = np.asarray(times)
     if stamps.shape != (n_rows,) or (stamps[1:] < stamps[:-1]).any():
-        required = f"{n_rows} sorted numbers, one for each example seen"
-        raise invalid("times", required, stamps, "sort X and y by np.argsort(times)")
+        required = f"{n_rows} sorted timestamps, one for each example seen"
+        raise invalid("times", required, stamps, "fit rows in the order of their times")
     return stamps
 
 

@@ -58,8 +58,7 @@ class Common(NamedTuple):
     folder : str
         Folder with the rows, the labels and the files of the parts.
     about : dict
-        Description that identifies the pass. A checkpoint, if there is one, holds the
-        same.
+        Description that identifies the pass, the same as in its checkpoint.
     precision : str
     schedule : Schedule
         Step at which each label becomes known.

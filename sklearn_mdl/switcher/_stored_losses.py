@@ -310,7 +310,7 @@ def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
         or (np.diff(counts) < 0).any()
     ):
         required = f"{n_samples} non-decreasing integers with 0 <= known[t] <= t"
-        raise invalid("known", required, counts, "pass known=None for no delay")
+        raise invalid("known", required, counts, "pass (np.arange(N) - delay).clip(0)")
     return counts.astype(np.intp)
 
 

@@ -135,8 +135,7 @@ class RunLength(MarkovPrior):
             return
         if not isinstance(self.n_rates, Integral) or not 1 <= self.n_rates <= 1000:
             required = "None or an integer between 1 and 1000"
-            cure = "pass n_rates=40, for blocks of up to 2^40 steps"
-            raise invalid("n_rates", required, self.n_rates, cure)
+            raise invalid("n_rates", required, self.n_rates, "pass n_rates=40")
 
     def check_length(self, n_steps: int) -> None:
         """Check that the stream is not too long for the exact model.

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl.switching._checks import invalid
 from sklearn_mdl.switching._filtering import Coding, MixtureFilter, make_filter
 from sklearn_mdl.switching._inputs import (
     checked_losses,
@@ -217,10 +218,11 @@ class ForwardPass:
         Raises
         ------
         ValueError
-            If the shape of `losses` is not (n, K), or if it contains minus infinity, a
-            number for a retired expert, or a step with only NaN. Also if no expert with
-            positive prior weight is left, or if the stream becomes longer than the
-            prior allows. The pass then keeps the state it had before the call.
+            If `losses` is not of shape (n, K) or `known` not of shape (n + 1,). Also if
+            losses contain minus infinity, a number for a retired expert, or a step with
+            only NaN. Also if no expert with positive prior weight is left, or if the
+            stream becomes longer than the prior allows. The pass then keeps the state
+            it had before the call.
 
         Notes
         -----
@@ -236,15 +238,18 @@ class ForwardPass:
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
         self.check_length(len(array))
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
-        steps = self.n_steps + np.arange(len(array))
-        if known is None:
-            known = self.n_steps + np.arange(len(array) + 1)
-        in_time = (known[:-1] == steps) & (known[1:] == steps + 1)
+        steps = self.n_steps + np.arange(len(array) + 1)
+        known = steps if known is None else np.asarray(known)
+        if known.shape != steps.shape:
+            required, cure = f"of shape {steps.shape}", "pass an entry more than steps"
+            raise invalid("known", required, known.shape, cure)
+        in_time = (known[:-1] == steps[:-1]) & (known[1:] == steps[1:])
         for rows in cut(array):
             block = np.ascontiguousarray(array[rows], dtype=np.float64)
             coding = Coding(block, codelengths[rows], posterior[rows])
             self._code(coding, known[rows], in_time[rows])
-        return ForwardTrace(float(codelengths.sum()), codelengths, posterior, steps)
+        total = float(codelengths.sum())
+        return ForwardTrace(total, codelengths, posterior, steps[:-1])
 
     def _code(
         self, coding: Coding, known: NDArray[np.intp], in_time: NDArray[np.bool_]

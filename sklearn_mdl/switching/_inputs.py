@@ -104,7 +104,7 @@ def _check_asleep(asleep: NDArray[np.bool_]) -> None:
         )
     if asleep[1:].all(axis=1).any():
         required = "numbers in nats for at least one expert at every step"
-        raise invalid("losses", required, np.nan, WRONG)
+        raise invalid("losses", required, np.nan, "drop steps without a number")
 
 
 def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
@@ -112,7 +112,7 @@ def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
     array = np.asanyarray(losses)
     if array.ndim != 2 or not array.shape[1] or n_experts not in (None, array.shape[1]):
         required = f"of shape (n_steps, {n_experts or 'n_experts'})"
-        raise invalid("losses", required, array.shape, "pass np.stack(columns, 1)")
+        raise invalid("losses", required, array.shape, "pass a column per expert")
     return array
 
 
@@ -160,10 +160,12 @@ def normalised_weights(
         return np.full(n_experts, 1.0 / n_experts)
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (n_experts,):
-        raise invalid(name, f"of shape ({n_experts},)", w.shape, "pass None (uniform)")
+        cure = f"pass {n_experts} weights, or None for equal weights"
+        raise invalid(name, f"of shape ({n_experts},)", w.shape, cure)
     if not np.isfinite(w).all() or w.min() < 0 or w.max() <= 0:
         required = "finite and non-negative with a positive sum"
-        raise invalid(name, required, w.tolist(), "pass None for equal weights")
+        cure = "set negative weights to 0, or pass None for equal weights"
+        raise invalid(name, required, w.tolist(), cure)
     if w.max() > np.finfo(np.float64).max / n_experts:  # the sum would overflow
         w = w / w.max()
     normalised: Floats = w / w.sum()

@@ -22,21 +22,21 @@ class Race(BaseEstimator):
     Losses over the last half of the examples are compared after about `min_samples`
     examples, and whenever the number of examples has doubled since then. An expert
     stays if its loss exceeds the lowest loss by at most `slack` nats plus a share of a
-    reference. The reference is the lowest loss or, if that is less, what the lowest
-    loss saves over a uniform code. The share is ``tolerance * sqrt(min_samples / n)``
-    after ``n`` examples. The share decreases because noise decreases, too. An expert
-    that is further behind rarely catches up.
+    reference. The reference is the lowest loss or, if smaller, the difference between
+    the loss of a uniform code and the lowest loss. The share is ``tolerance *
+    sqrt(min_samples / n)`` after ``n`` examples. The share decreases because noise
+    decreases, too. An expert that is further behind rarely catches up.
 
-    With a pool, the best expert of a kind also stays if dropping the kind would
-    lengthen the pool's code of all labels so far by more than `pool_slack` nats. After
-    ``4 * min_samples`` labels, this limit grows in proportion to the number of labels.
-    The change of the code is estimated to second order, with the weights of the
-    remaining kinds adapted.
+    With a pool, the best expert of a kind also stays if the pool needs the kind: if
+    dropping it would lengthen the code of all labels so far by more than `pool_slack`
+    nats. After ``4 * min_samples`` labels, this limit grows in proportion to the number
+    of labels. The change of the code is estimated to second order, with the weights of
+    the remaining kinds adapted.
 
     After ``2 * min_samples`` examples, a closed-form expert of a pool, such as a
-    kernel, stays only if its loss is the lowest of all or the lowest of a kind that the
-    pool needs. Unlike networks, closed-form experts rarely catch up late. However, at
-    least `min_readouts` experts always stay.
+    kernel, stays only if no expert has a lower loss, or no expert of its kind does and
+    the pool needs the kind. Unlike networks, closed-form experts rarely catch up late.
+    However, at least `min_readouts` experts always stay.
 
     The remaining experts retire: they are no longer evaluated or trained. A retired
     expert is treated as if it predicted like the mixture of the experts that still run

@@ -80,8 +80,7 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
         A prior is returned unchanged. The names are ``"bayes"``, ``"elementwise"``,
         ``"fixed-share"``, ``"learned-share"``, ``"run-length"``,
         ``"switch-distribution"`` and ``"universal-share"``. Each stands for a prior
-        with default parameters. If None, ``LearnedShare()``, the best prior in our
-        benchmarks (``python -m benchmarks switching``).
+        with default parameters. None stands for ``LearnedShare()``.
 
     Returns
     -------

@@ -93,10 +93,10 @@ def best_sequence(
 
     Notes
     -----
-    If the prior's states have ``n_rows`` rows (see `MarkovPrior`), the Viterbi
-    algorithm takes O(n_rows K) operations per step, since the weights from which a new
-    expert is drawn do not depend on the previous expert. In addition to the losses, the
-    algorithm needs O(n_rows (N + K)) memory.
+    The Viterbi algorithm takes O(n_rows K) operations per step if the prior's states
+    have ``n_rows`` rows (see `MarkovPrior`). A step does not compare all pairs of
+    experts, since a new expert is drawn from the same weights after any expert. In
+    addition to the losses, the algorithm needs O(n_rows (N + K)) memory.
 
     References
     ----------
@@ -177,8 +177,7 @@ def best_segments(
     """
     array = _awake_only(losses)
     components = checked_components(prior, len(array), array.shape[1], weights)
-    cure = "pass for example n_blocks=2, for one switch"
-    check_integer("n_blocks", n_blocks, 1, cure)
+    check_integer("n_blocks", n_blocks, 1, "pass n_blocks=2 for one switch")
     return _with_cost(_best_blocks(array, int(n_blocks)), array, components)
 
 
@@ -221,8 +220,8 @@ def sequence_cost(
 
     Examples
     --------
-    This cost exceeds the paper's bound for two blocks, ``2 log K + log N``, which is
-    8.3 nats here and does not hold for every sequence (see `FixedShare`):
+    The paper's bound for two blocks, ``2 log K + log N``, is 8.3 nats here. It does not
+    hold for every sequence (see `FixedShare`), such as this one:
 
     >>> sequence_cost("fixed-share", [0] * 500 + [1] * 500, n_experts=2)
     10.93...
@@ -236,7 +235,7 @@ def sequence_cost(
     components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
         wrong = int(xi.min() if xi.min() < 0 else xi.max())
-        cure = "pass experts - 1 if experts count from 1"
+        cure = "count experts from 0, or pass a larger n_experts"
         raise invalid("experts", f"between 0 and {n_experts - 1}", wrong, cure)
     return _path_cost(components, xi.astype(np.intp))
 

@@ -66,8 +66,8 @@ class ElementwiseMixture(MarkovPrior):
     Parameters
     ----------
     weights : array-like of shape (K,), optional
-        The fixed weights, non-negative with a positive sum, which need not be one. By
-        default, the prior weights of the experts.
+        The fixed weights, non-negative with a positive sum. They need not sum to one.
+        By default, the prior weights of the experts.
 
     References
     ----------
@@ -180,19 +180,16 @@ class FixedShare(MarkovPrior):
         if self.m is not None and self.alpha is not None:
             raise ValueError(
                 "FixedShare takes `m` or `alpha`, not both, got "
-                f"m={self.m!r} and alpha={self.alpha!r}; pass FixedShare(m={self.m!r})."
+                f"m={self.m!r} and alpha={self.alpha!r}; omit one of the two."
             )
         if self.m is not None and not is_number_in(self.m, 1, math.inf):
-            cure = "pass for example m=2, which suits about two blocks"
-            raise invalid("m", "a finite number of at least 1", self.m, cure)
+            raise invalid("m", "a finite number of at least 1", self.m, "pass m=2")
         named = isinstance(self.alpha, str) and self.alpha == "summable"
         if not (self.alpha is None or named or is_number_in(self.alpha, 0, 1)):
             required = "a number between 0 and 1 or 'summable'"
-            cure = "pass for example alpha=0.01, the probability of a redraw"
-            raise invalid("alpha", required, self.alpha, cure)
+            raise invalid("alpha", required, self.alpha, "pass for example alpha=0.01")
         if not isinstance(self.redraw, (bool, np.bool_)):
-            cure = "pass redraw=True if a draw may return the previous expert"
-            raise invalid("redraw", "True or False", self.redraw, cure)
+            raise invalid("redraw", "True or False", self.redraw, "pass redraw=True")
 
     def rate(self, t: int) -> float:
         """Return the probability that the expert is redrawn on entering a step.
@@ -263,8 +260,7 @@ class LearnedShare(SwitchingPrior):
         """
         if not are_numbers_in(self.ms, 1, math.inf):
             required = "a sequence of 1 to 1000 finite numbers of at least 1"
-            cure = "pass for example ms=(2, 6, 21), numbers of blocks"
-            raise invalid("ms", required, self.ms, cure)
+            raise invalid("ms", required, self.ms, "pass for example ms=(2, 6, 21)")
 
     def components(self, w: Floats) -> list[Component]:
         """Return one fixed share for each ``m``, with equal probabilities."""

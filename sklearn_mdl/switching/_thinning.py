@@ -34,14 +34,13 @@ class PosteriorThinner:
         if kinds is not None:
             self.names, members = group_columns(kinds)
             if len(members) != n_experts:
-                required, cure = f"of length {n_experts}", "pass kinds=None instead"
+                required, cure = f"of length {n_experts}", "pass a kind per expert"
                 raise invalid("kinds", required, len(members), cure)
             counts = np.bincount(members)
             self._order = np.argsort(members, kind="stable")  # experts by kind
             self._starts = np.cumsum(counts) - counts
         if max_rows is not None:
-            cure = "pass for example max_rows=1000, or None for all rows"
-            check_integer("max_rows", max_rows, 0, cure)
+            check_integer("max_rows", max_rows, 0, "pass max_rows=1000, or None")
         self._max_rows = max_rows
         self._stride = 1
         self._n_seen = 0

@@ -198,8 +198,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         escape = self._run.outcome.escape
         named = self.classes_ if escape is None else self.classes_[: escape.n_named]
         if given is not None and not np.array_equal(given, named):
-            required = f"{named.tolist()!r} as in the first call"
-            cure = "omit classes, or fit clone(estimator) for other classes"
+            required = f"{named.tolist()!r}, the classes of this stream"
+            cure = "omit classes, or begin a new stream with clone(estimator)"
             raise invalid("classes", required, given.tolist(), cure)
 
     def _checked(
@@ -242,7 +242,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes, got "
-                f"only one class, {classes.tolist()!r}; add rows of another class"
+                f"only one class, {classes.tolist()!r}; add rows of another class, or "
+                "in partial_fit pass classes=[...] with all labels that can occur"
             )
         self.classes_ = classes
         return ClassLabels(len(classes))
@@ -261,9 +262,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if np.any(unknown):
             required = f"labels among the classes {self.classes_.tolist()!r}"
             given = np.unique(y[unknown]).tolist()
-            cure = (
-                "fit rows of these classes, too, or name them in the first partial_fit"
-            )
+            cure = "fit rows of all classes, or pass classes to the first partial_fit"
             raise invalid("y", required, given, cure)
         return labels
 

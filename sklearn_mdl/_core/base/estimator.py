@@ -148,9 +148,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             drop rows instead.
         groups : array-like of shape (n_samples,), default=None
             Group of each row, such as a patient. The labels of a group are learned
-            only once all its rows are coded. Rows of a group must be adjacent, unless
-            ``shuffle`` is set, which permutes the groups and the rows within each
-            group.
+            only once all its rows are coded. Rows of a group must be adjacent unless
+            ``shuffle=True``, which permutes groups, and rows within each group.
 
         Returns
         -------
@@ -186,10 +185,10 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             is_late = run.n_scored - 1 <= delay > 0
             cure = "lower label_delay" if is_late else f"set batch_size={size}"
             warn_caller(
-                f"{type(self).__name__} should learn before its last label, but all "
-                f"{self.n_samples_seen_} rows were predicted before the first "
-                f"{first} were learned, so the codelength does not depend on the "
-                f"features; fit more than {first + delay} rows, or {cure}"
+                f"{type(self).__name__} should learn before its last label, but it "
+                f"predicted all {self.n_samples_seen_} rows before it learned any, so "
+                "the codelength does not depend on the features; fit more than "
+                f"{first + delay} rows, or {cure}"
             )
         self._after_fit()
         return self
@@ -245,7 +244,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
-        # The parameters of the run, whatever is set later: files recreate it from them.
+        # Files recreate the run from these parameters, even if they are changed later.
         self._settings = clone(self)
         if n_rows is not None:
             self._run.check_length(n_rows)  # before anything is written
@@ -341,10 +340,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        if not isinstance(self.random_state, Integral):
-            required = "an integer with a checkpoint"
+        if not isinstance(seed := self.random_state, Integral):
             cure = "pass random_state=0, so that a resumed run draws the same numbers"
-            raise invalid("random_state", required, self.random_state, cure)
+            raise invalid("random_state", "an integer with a checkpoint", seed, cure)
         kind = type(self)
         about = {
             "estimator": f"{kind.__module__}.{kind.__qualname__}",
@@ -400,8 +398,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y contains an unknown class and new classes may not appear, if a group of
-            the stream occurs again, or for the reasons given in :meth:`fit`.
+            If y contains an unknown class and ``new_classes`` is not "escape", if a
+            group of the stream occurs again, or for the reasons given in :meth:`fit`.
         """
         check_is_fitted(self)
         rows, labels = self._checked(X, y, reset=False)

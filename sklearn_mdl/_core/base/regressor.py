@@ -172,7 +172,8 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
     cure = "for classes use MDLReadoutSwitcher()"
     if labels.dtype.kind in "mM":
         cure = "pass for example (y - y[0]) / np.timedelta64(1, 'D')"
-    raise invalid("y", "real numbers", labels.dtype.name, cure)
+        raise invalid("y", "real numbers", labels.dtype.name, cure)
+    raise invalid("y", "real numbers", labels.tolist(), cure)
 
 
 def _check_size(labels: np.ndarray) -> None:
@@ -181,13 +182,13 @@ def _check_size(labels: np.ndarray) -> None:
         return
     largest = float(np.abs(labels).max(initial=0.0))
     if 0 < largest < LEAST_SPREAD:
-        required = f"numbers, the largest at least {LEAST_SPREAD:g} in absolute value"
+        required = f"all zero, or reach {LEAST_SPREAD:g} in absolute value"
         raise invalid("y", required, largest, "pass for example 1e300 * y")
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
         row = int(np.argmax(bad))
         what = "NaN" if np.isnan(labels[row]) else "infinity or a number too large"
         raise ValueError(
-            f"y must hold finite numbers of at most {LARGEST:g}, but Input y contains "
-            f"{what} in row {row}; pass only rows where np.abs(y) <= {LARGEST:g}"
+            f"y must hold finite numbers from -{LARGEST:g} to {LARGEST:g}, but Input y "
+            f"contains {what} in row {row}; drop such rows, or divide y by a constant"
         )

@@ -67,8 +67,8 @@ class FileMixin:
 
         Formats that do not run code, such as skops, then need to trust only this
         package's classes. Otherwise the state contains the run itself, for example if
-        the trace is on disk, a readout wraps a classifier or an encoder, or a segment
-        was interrupted.
+        the trace is on disk, a readout wraps a classifier or an encoder, or the last
+        call was stopped by an error.
         """
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         run = state.get("_run")
@@ -112,8 +112,9 @@ class FileMixin:
         Raises
         ------
         ValueError
-            If the stream was interrupted within a segment, or if the path has another
-            suffix. Also if the file exists and was not written by this package.
+            If the last call was stopped by an error or by pressing Ctrl-C twice, or if
+            the path has another suffix. Also if the file exists and was not written by
+            this package.
         TypeError
             If a parameter or the state of a readout cannot be written in this format.
             Use pickle instead.
@@ -199,8 +200,8 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
     run = estimator._run
     if not run.can_go_on:
         raise ValueError(
-            "A stream must be complete to be saved, but the last call was interrupted "
-            "within a segment; call fit again"
+            "A stream must be complete to be saved, but the last call was stopped by "
+            "an error or by pressing Ctrl-C twice; call fit again"
         )
     names = getattr(estimator, "feature_names_in_", None)
     settings = as_json(estimator._settings, type(estimator).__name__)

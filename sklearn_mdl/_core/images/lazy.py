@@ -75,7 +75,7 @@ class LazyImages(Sequence[Any]):
     def __add__(self, other: LazyImages) -> LazyImages:
         """Return the images of both sequences in order."""
         if (self.decode, self.about) != (other.decode, other.about):
-            kinds, cure = [self.about, other.about], "call transform on each part"
+            kinds, cure = [self.about, other.about], "transform each part separately"
             raise invalid("Joined images", "decoded in the same way", kinds, cure)
         both = chained([self.items, other.items])
         return LazyImages(both, self.decode, self.about)

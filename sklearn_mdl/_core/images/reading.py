@@ -84,14 +84,14 @@ def as_images(X: object) -> Images:
     no_rows = isinstance(X, torch.utils.data.IterableDataset) or hasattr(X, "keys")
     has_rows = (by_row and not no_rows) or hasattr(X, "to_numpy")
     if isinstance(X, str | bytes | Path) or not has_rows:
-        raise TypeError(f"Images must be {KINDS}, got {type(X).__name__}; pass [image]")
+        cure = "pass [image] for one image, or list(images)"
+        raise TypeError(f"Images must be {KINDS}, got {type(X).__name__}; {cure}")
     if hasattr(X, "to_numpy"):  # a column of a data frame
         X = X.to_numpy()
     if isinstance(X, np.ndarray):
         is_column = X.dtype.kind in "OU" and X.ndim == 1
         if not is_column and X.ndim not in (3, 4):
-            cure = "pass for example X.reshape(-1, H, W)"
-            raise invalid("Images", KINDS, X.shape, cure)
+            raise invalid("Images", KINDS, X.shape, "pass X.reshape(-1, H, W)")
     images = cast(Images, X)
     if not len(images):
         raise ValueError("X must hold at least one image, got none; pass [image]")
@@ -165,9 +165,8 @@ def _open_image(item: object, where: str) -> Image:
         raise TypeError(f"Images must be {KINDS}, but {where} is {kind}; pass a path")
     try:
         content = item.read_bytes() if isinstance(item, FilePart) else item
-        with pil.open(
-            io.BytesIO(content) if isinstance(content, bytes) else content
-        ) as image:
+        file = io.BytesIO(content) if isinstance(content, bytes) else content
+        with pil.open(file) as image:
             image.load()
             return cast("Image", image)
     except Exception as error:  # PIL may raise anything for a broken file
@@ -185,7 +184,8 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
     if not fits or not array.size:
         required = "(H, W) or (H, W, C) with 1, 3 or 4 channels"
-        raise invalid(f"Shape of {where}", required, array.shape, "pass image[..., :3]")
+        cure = "pass image.transpose(1, 2, 0) for channels first, or select channels"
+        raise invalid(f"Shape of {where}", required, array.shape, cure)
     if array.dtype == np.uint8:
         return array
     if array.dtype == bool:
@@ -194,5 +194,5 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     if is_float and array.min() >= 0 and array.max() <= 1:  # false if any is NaN
         return np.asarray(np.rint(array * 255), dtype=np.uint8)
     given = f"{array.min():g} to {array.max():g}" if is_float else str(array.dtype)
-    cure = "pass images / 255, or images.astype('uint8')"
+    cure = "if pixels range from 0 to 255, pass images / 255"
     raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", given, cure)

@@ -173,10 +173,10 @@ class GrowingArray:
         """
         n_found = self.count_left()
         if n_found is None or n_found < n_rows:
-            held = "no such array" if n_found is None else f"{n_found}"
+            held = "is missing or damaged" if n_found is None else f"contains {n_found}"
             raise ValueError(
                 f"{self.path} must still contain the {n_rows} rows written to it, but "
-                f"it contains {held}; delete its folder to begin again"
+                f"{held}; delete its folder to begin again"
             )
         if self.folder is None:
             self._grows_in_place = True

@@ -74,8 +74,8 @@ def check_format(where: object, kind: str, content: object) -> None:
         If the kind differs, or if kind and number are missing.
     """
     actual, number = kind_of(content)
-    required = f"{format_of(kind)!r}, which sklearn_mdl {version_of(KEY)} reads"
-    held = f"it holds '{actual} {number}'" if actual else "it has no format number"
+    required = f"format {format_of(kind)!r}, which sklearn_mdl {version_of(KEY)} reads"
+    held = f"it holds format '{actual} {number}'" if actual else "it names no format"
     if actual == kind and number > FORMATS[kind]:
         cure = "run pip install -U sklearn-mdl, or pass another path"
         raise NewerFormat(str(damaged(where, required, held, cure)))

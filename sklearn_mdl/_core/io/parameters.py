@@ -126,8 +126,8 @@ def array_of(items: object, dtype: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the dtype is not one that :func:`as_json` writes, if it is so wide that the
-        array would be far larger than its text, or if the items do not fit it.
+        If the dtype is not one that :func:`as_json` writes, or so wide that the array
+        would be far larger than its text. Also if the items do not fit the dtype.
     """
     if not _DTYPES.fullmatch(dtype):
         raise ValueError(f"an array must be of a plain dtype, got {dtype[:80]!r}")

@@ -36,6 +36,7 @@ _NAMES = {
     "|u1": "U8",
     "|b1": "BOOL",
 }
+CURE = "save it again, or delete it to begin again"
 _CODES = {name: code for code, name in _NAMES.items()}
 TYPES = tuple(_CODES)
 # Raised for invalid headers and descriptions, such as deeply nested ones.
@@ -136,9 +137,9 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
         If the file is of another kind or program, or is damaged.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path} must exist, but does not; save it first")
+        raise FileNotFoundError(f"{path} must exist, but does not; check the path")
     required = "arrays saved by sklearn_mdl"
-    with readable(path, required, "save it again", *_UNREADABLE):
+    with readable(path, required, CURE, *_UNREADABLE):
         metadata, entries, start = read_head(path)
         unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
         if unknown:
@@ -147,13 +148,13 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
         raise damaged(path, required, "it holds other tensors", "pass another path")
     check_format(path, kind, metadata)
     if _digest_of(metadata) == metadata[DIGEST]:
-        with readable(path, required, "save it again", *_UNREADABLE):
+        with readable(path, required, CURE, *_UNREADABLE):
             content = json.loads(metadata[ABOUT])
             arrays = {n: mapped(path, entry, start) for n, entry in entries.items()}
             whole = content["tensors"] == entries
             if whole and content["sha256"] == _checksum(arrays):
                 return arrays, content["about"]
-    raise damaged(path, required, "its checksum differs", "save it again")
+    raise damaged(path, required, "its checksum differs", CURE)
 
 
 def is_archive(path: Path) -> bool:

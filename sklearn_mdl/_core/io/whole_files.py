@@ -84,7 +84,7 @@ def naming(path: Path) -> Iterator[None]:
         named = Path(str(error.filename or "")).name
         if error.errno is None or (named and not _PART.fullmatch(named)):
             raise
-        cure = "free disk space or pass another path, then try again"
+        cure = "free disk space, make the folder writable, or pass another path"
         if not path.parent.is_dir():
             cure = f"create the folder {str(path.parent)!r}"
         text = f"{error.strerror}; {cure}"

@@ -156,7 +156,7 @@ def recode(
         block = Block(np.asarray(source[part]), _NONE, _NONE, known)
         asleep = (retired_at >= 0) & (np.arange(start, stop)[:, None] >= retired_at)
         if (np.isnan(block.losses) != asleep).any():
-            raise ValueError("Losses must be NaN exactly where readouts retired; refit")
+            raise ValueError("Losses must be NaN only after readouts retire; fit again")
         posterior = run.coder.recode(block.losses, known)
         for event in run.events:
             event.observe(block)

@@ -5,8 +5,8 @@ of live and stored blocks are bitwise identical, whether rows are coded one by o
 together.
 
 With a pool there are two predictions: the switching mixture of all readouts and the
-pool of the groups. A fixed share with rate ``1 / t`` follows the better one, so a
-useless pool costs at most about as many nats as the log of the number of labels.
+pool of the groups. A fixed share with rate ``1 / t`` mixes both, so after ``n`` labels
+a useless pool has cost at most ``0.5 log(pi (n + 1/2))`` nats.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class PartFile(Checkpoint):
         """
         if not self.file.exists():
             if part.start:
-                raise damaged(self.file, "its state", "is missing", "delete its folder")
+                raise damaged(self.file, "results", "is missing", "delete its folder")
             return np.full(threads.n_readouts, -1)
         arrays, about = read_archive(self.file, "part")
         self._compare(about)
@@ -106,8 +106,8 @@ class PartFile(Checkpoint):
         new = (retired_at[part.retired] < 0).any()
         same = start == part.start and not (new and threads.n_scored > start)
         if not same and threads.n_scored != part.start:
-            required = f"the round that begins at row {part.start}"
-            problem = f"holds row {threads.n_scored} of round {start}"
+            required = f"results of the rows before row {part.start}"
+            problem = f"holds those of the rows before row {threads.n_scored}"
             raise damaged(self.file, required, problem, "delete its folder")
         if same and threads.n_scored > start:
             self._scores = [scores_in(arrays, slice(None))]

@@ -277,7 +277,7 @@ class PrequentialRun:
             with other rows. After a second Ctrl-C, it stops immediately and cannot
             continue.
         RuntimeError
-            If an earlier call was interrupted within a segment.
+            If an earlier call was stopped by an error or a second Ctrl-C.
         OSError
             After the segment whose losses could not be written.
         ValueError
@@ -329,7 +329,7 @@ class PrequentialRun:
         if not self.can_go_on:
             raise RuntimeError(
                 "A stream must continue where a call ended, but the last call was "
-                "interrupted within a segment; call fit again"
+                "stopped by an error or by pressing Ctrl-C twice; call fit again"
             )
         self.check_length(len(X))
         if groups is not None:

@@ -57,8 +57,8 @@ class Schedule:
         if len(set(names)) < len(names) or not self._names.isdisjoint(names):
             raise ValueError(
                 "Rows of a group must be adjacent and passed in one call, but a group "
-                "occurs again after another group, or in a later call; pass all rows "
-                "in order np.argsort(groups, kind='stable'), or fit with shuffle=True"
+                "occurs again after another group, or in a later call; pass X[i], y[i] "
+                "and groups[i] in one call, with i = np.argsort(groups, kind='stable')"
             )
 
     def append(self, start: int, keys: Keys) -> None:

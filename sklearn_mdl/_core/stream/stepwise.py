@@ -55,7 +55,7 @@ def stepwise(
     Raises
     ------
     RuntimeError
-        If an earlier call was interrupted within a segment.
+        If an earlier call was stopped by an error or a second Ctrl-C.
     ValueError
         If the prior does not allow a stream of that length, or if rows of a group are
         not adjacent. The run is then unchanged.

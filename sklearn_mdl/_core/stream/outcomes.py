@@ -106,7 +106,6 @@ class Outcome(ABC):
     ) -> np.ndarray:
         """Mix the readouts' mixture and a pool's predictions with weights (n, 2)."""
 
-    @abstractmethod
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
         """Mix predictions (K, n, P) with weights (K,), for `predict`.
 
@@ -115,12 +114,14 @@ class Outcome(ABC):
         mixed : ndarray of shape (n, ...)
             Log-probabilities of classes, or mean and standard deviation.
         """
+        same = torch.from_numpy(weights)[:, None].expand(values.shape[:2])
+        return self.mix(values.cpu(), same)
 
-    @abstractmethod
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
         """Mix the result of `mix_rows` and a pool's predictions with weights (2,)."""
+        return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     @abstractmethod
     def fresh(self) -> Self:
@@ -422,19 +423,6 @@ class RealTargets(Outcome):
         centre = (shares.T * mean).sum(0)
         square = (shares.T * (std**2 + (mean - centre) ** 2)).sum(0)
         return np.stack([centre, np.sqrt(square)], 1)
-
-    def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Return the mean and standard deviation (n, 2) of the mixture."""
-        values = values.cpu()
-        return self.mix(
-            values, torch.from_numpy(weights)[:, None].expand(values.shape[:2])
-        )
-
-    def mix_rows_with(
-        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
-    ) -> np.ndarray:
-        """Return the mean and standard deviation (n, 2) of the whole mixture."""
-        return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
         """Return the means and standard deviations (n, 2) unchanged."""

@@ -210,9 +210,8 @@ def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
     spread = float(covariance.square().mean())
     level = float(covariance.diagonal().mean())
     share = oas_share(spread, level, d, n_rows)
-    return (1 - share) * covariance + share * level * torch.eye(
-        d, dtype=covariance.dtype
-    )
+    identity = torch.eye(d, dtype=covariance.dtype)
+    return (1 - share) * covariance + share * level * identity
 
 
 class ScaledRows:

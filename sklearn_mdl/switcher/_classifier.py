@@ -291,14 +291,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         escape = self._run.outcome.escape
         return codelengths_of_labels(labels, len(self.classes_), escape)
 
-    def _learn_alone(
-        self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
-    ) -> Self:
+    def _as_given(self, labels: np.ndarray) -> dict[str, np.ndarray | None]:
         escape = self._run.outcome.escape
         named = None if escape is None else escape.n_named
         classes = self.classes_[:named] if named != 0 else None
-        y = self.classes_[labels]
-        return self._blank().partial_fit(X, y, classes=classes, groups=groups)
+        return {"y": self.classes_[labels], "classes": classes}
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:

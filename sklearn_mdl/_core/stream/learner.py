@@ -147,9 +147,7 @@ class Report(NamedTuple):
     failure: str | None = None
 
 
-def copy_learned(
-    column: int, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
-) -> None:
+def copy_learned(column: int, own: State, given: State) -> None:
     """Copy the tensors ``given`` for a readout into its tensors ``own``.
 
     Raises

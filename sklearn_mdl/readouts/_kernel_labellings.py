@@ -105,12 +105,10 @@ class LabellingsLearner(KernelLearner):
         self, start: int, n_rows: int, targets: Tensor
     ) -> Iterator[Stretch]:
         """Predict the rows after the landmarks, block by block."""
-        while start < n_rows:
-            _, end = self._ends(start)
-            yield self._reduced_stretch(start, targets[start:end])
+        for first, end in self._blocks(start, n_rows):
+            yield self._reduced_stretch(first, targets[first:end])
             if end <= n_rows:
                 self._condense_or_fit(end, targets.__getitem__)
-            start = end
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
         """Predict the rows of a block after the landmarks, and learn them if due."""

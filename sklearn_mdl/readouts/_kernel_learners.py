@@ -364,10 +364,9 @@ class KernelLearner(RowLearner):
             self._replay(exact, complete, self.groups)
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
-        while start < stop and groups:
-            _, end = self._ends(start)
-            self._append(self._new_block(start, groups, end), groups)
-            start = end
+        if groups:
+            for first, end in self._blocks(start, stop):
+                self._append(self._new_block(first, groups, end), groups)
 
     def _measure(self, n_rows: int) -> None:
         """Repeat all updates of statistics up to row ``n_rows``."""

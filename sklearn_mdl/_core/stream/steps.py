@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -203,6 +203,22 @@ class PassState:
                     learner.predict(rows.between(start, stop))
                 learner.observe(rows.labels[start:stop])
         self.n_known = n_known
+
+
+def remaining(
+    learners: Sequence[Learner], states: Sequence[PassState], columns: Collection[int]
+) -> tuple[list[Learner], list[PassState]]:
+    """Drop readouts, and return the learners that are left, with their positions."""
+    kept = []
+    for learner, state in zip(learners, states, strict=True):
+        own = learner.columns
+        places = [i for i, column in enumerate(own) if column not in columns]
+        if 0 < len(places) < len(own):
+            state.keep(places)
+            learner.retire(columns)
+        if places:
+            kept.append((learner, state))
+    return [learner for learner, _ in kept], [state for _, state in kept]
 
 
 def training_batches(

@@ -19,6 +19,7 @@ from torch.nn.functional import pad
 
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.checkpoint import READOUT, Checkpoint, learned_of, restore
+from sklearn_mdl._core.stream.coder import Arrays
 from sklearn_mdl._core.stream.threads import Scores, Threads
 from sklearn_mdl._core.validation import damaged
 
@@ -131,7 +132,7 @@ class PartFile(Checkpoint):
 
 
 def state_of_part(
-    arrays: Mapping[str, np.ndarray], columns: Sequence[int], n_rows: int
+    arrays: Arrays, columns: Sequence[int], n_rows: int
 ) -> dict[str, np.ndarray]:
     """Select the state of a part from the arrays of all readouts of a run.
 
@@ -151,7 +152,7 @@ def state_of_part(
 
 
 def states_joined(
-    parts: Sequence[tuple[Sequence[int], Mapping[str, np.ndarray]]], n_readouts: int
+    parts: Sequence[tuple[Sequence[int], Arrays]], n_readouts: int
 ) -> dict[str, np.ndarray]:
     """Join the states of the readouts in all parts, keyed as in the whole run."""
     diverged_at = np.full(n_readouts, -1)
@@ -162,9 +163,7 @@ def states_joined(
     return {**joined, "diverged_at": diverged_at}
 
 
-def _renumbered(
-    arrays: Mapping[str, np.ndarray], numbers: Mapping[int, int]
-) -> dict[str, np.ndarray]:
+def _renumbered(arrays: Arrays, numbers: Mapping[int, int]) -> dict[str, np.ndarray]:
     """Select the arrays of some readouts, and name them by the new numbers of these."""
     renamed = {}
     for key in arrays:
@@ -187,7 +186,7 @@ def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:
     }
 
 
-def scores_in(arrays: Mapping[str, np.ndarray], rows: slice) -> Scores:
+def scores_in(arrays: Arrays, rows: slice) -> Scores:
     """Return the results for some rows of a round, from the arrays of a file."""
     values = torch.from_numpy(np.array(arrays["values"][rows])).unbind(1)
     losses, labels = arrays["losses"][rows], arrays["labels_scored"][rows]

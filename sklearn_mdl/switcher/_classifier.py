@@ -29,6 +29,8 @@ from sklearn_mdl.switcher._base import BaseSwitcher
 from sklearn_mdl.switcher._segments import codelengths_of_labels
 from sklearn_mdl.switching import FixedShare
 
+NAMES = ("linear", "closed-form", "nets", "mixed", "drift", "stream")
+
 
 @dataclass(eq=False, repr=False)
 class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
@@ -229,11 +231,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     _parameter_constraints: ClassVar[Constraints] = {
         "new_classes": [StrOptions({"refuse", "escape"})],
-        "readouts": [
-            *(list, tuple, BaseEstimator),
-            StrOptions({"linear", "closed-form", "nets", "mixed", "drift", "stream"}),
-            None,
-        ],
+        "readouts": [list, tuple, BaseEstimator, StrOptions(set(NAMES)), None],
         **BaseSwitcher._parameter_constraints,
     }
 

@@ -212,9 +212,7 @@ class NeighborsLearner(Learner):
         """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
         if not self._knows_any:
             shape = (len(self.members), x.shape[1], len(self.classes))
-            return torch.full(
-                shape, -math.log(shape[2]), dtype=torch.float64, device=x.device
-            )
+            return x.new_full(shape, -math.log(shape[2]), dtype=torch.float64)
         votes = [self._vote(i, *excess) for i, excess in enumerate(self._excesses(x))]
         return torch.stack([log_proba for log_proba, _ in votes])
 

@@ -47,10 +47,8 @@ class StackedLinear(nn.Module):
         """Draw the weights and bias of a member as in ``nn.Linear``."""
         bound = self.weight.shape[-1] ** -0.5
         for tensor in (self.weight[member].T, self.bias[member]):
-            values = torch.empty(tensor.shape).uniform_(
-                -bound, bound, generator=generator
-            )
-            tensor.copy_(values)
+            values = torch.empty(tensor.shape)
+            tensor.copy_(values.uniform_(-bound, bound, generator=generator))
 
 
 class StackedMLP(nn.Module):
@@ -299,9 +297,8 @@ class StackedAverages:
     def update(self, trained: StackedMLP) -> None:
         """Update the averages after an optimiser step."""
         self.n_steps += 1
-        for (step, warm), members, copied, own in zip(
-            self.rules, self.followed, self._copied, self.copies, strict=True
-        ):
+        parts = zip(self.rules, self.followed, self._copied, self.copies, strict=True)
+        for (step, warm), members, copied, own in parts:
             weight = max(step, 1 / (self.n_steps + 1)) if warm else step
             n = len(members)
             for mine, theirs in zip(own.pairs, trained.pairs, strict=True):

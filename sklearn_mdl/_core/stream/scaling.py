@@ -333,9 +333,8 @@ class ScaledRows:
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
         rows = torch.zeros(len(self.running), *x.shape[1:], device=self.device)
-        for i, (running, scaling) in enumerate(
-            zip(self.running, self.current, strict=True)
-        ):
+        pairs = zip(self.running, self.current, strict=True)
+        for i, (running, scaling) in enumerate(pairs):
             if running is None:
                 rows[i] = x[0]
             elif scaling is not None:

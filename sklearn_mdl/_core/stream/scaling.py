@@ -59,7 +59,7 @@ class Scaling:
     is_extreme: bool = field(init=False)  # features may be denormal numbers
 
     def __post_init__(self) -> None:
-        """Look for extreme factors only once, since reading them stalls a GPU."""
+        """Look for extreme factors now, since reading them in a run stalls a GPU."""
         extreme = bool(self.transform.abs().max() > LARGEST_FACTOR)
         object.__setattr__(self, "is_extreme", extreme)
 

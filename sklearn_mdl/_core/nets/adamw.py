@@ -276,9 +276,8 @@ class ForwardCalibration:
     def state_dict(self) -> dict[str, Tensor]:
         """Return the values, their moments and the number of steps, keyed by name."""
         first, second = self.optimizer.moments()
-        n_steps = torch.tensor(self.optimizer.n_steps)
         numbers = {"values": self.values, "first": first, "second": second}
-        return {**numbers, "n_steps": n_steps}
+        return numbers | {"n_steps": torch.tensor(self.optimizer.n_steps)}
 
     @torch.no_grad()
     def load_state_dict(self, learned: Mapping[str, Tensor]) -> None:

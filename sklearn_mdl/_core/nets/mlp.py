@@ -269,9 +269,8 @@ class StackedAverages:
         warmup: Sequence[bool],
     ) -> None:
         self.n_steps = 0
-        rules = zip(step_sizes, warmup, strict=True)
-        pairs = zip(sources, rules, strict=True)
-        choices = [(s, rule if rule[0] < 1 else None) for s, rule in pairs]
+        rules = zip(sources, step_sizes, warmup, strict=True)
+        choices = [(s, (size, warm) if size < 1 else None) for s, size, warm in rules]
         self.rules = list(dict.fromkeys(rule for _, rule in choices if rule))
         followed = [sorted({s for s, r in choices if r == rule}) for rule in self.rules]
         self.copies = [trained.pick(members) for members in followed]

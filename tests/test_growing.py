@@ -17,6 +17,7 @@ from sklearn_mdl import (
     MDLReadoutSwitcher,
     MLPReadout,
 )
+from sklearn_mdl._core.stream.learner import Replay
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import ReplayStreams, training_batches
@@ -109,9 +110,7 @@ def test_after_a_part_as_large_a_share_of_the_streams_replays():
     scaled.extend(160)
     streams = ReplayStreams(30)
     for start, end in scaled.parts(160):
-        (x, _), replayed = training_batches(
-            scaled, streams, start, end, streams.n_streams
-        )
+        (x, _), replayed = training_batches(scaled, streams, start, end, Replay(30))
         assert x[0, :, 0].tolist() == list(range(start, end))
         known = [some.max() < end for some, _ in replayed]
         assert all(known)

@@ -99,10 +99,7 @@ def _cut(members: Sequence[Member], n_parts: int) -> list[list[Member]]:
     """
     trainings = _trainings(members)
     place = {t: i * n_parts // len(trainings) for i, t in enumerate(trainings)}
-    parts: list[list[Member]] = [[] for _ in range(n_parts)]
-    for member in members:
-        parts[place[member.training]].append(member)
-    return parts
+    return list(grouped((place[m.training], m) for m in members).values())
 
 
 def check_memory(
@@ -219,13 +216,3 @@ def hidden_widths(sizes: object) -> tuple[int, ...]:
             f"got {sizes!r}; pass for example hidden_layer_sizes=(512,)"
         )
     return tuple(int(width) for width in widths)
-
-
-def architecture_of(sizes: object) -> str:
-    """Return the short name of a network: "linear", "mlp 2x256", "mlp 256-64"."""
-    widths = hidden_widths(sizes)
-    if not widths:
-        return "linear"
-    if len(set(widths)) == 1:
-        return f"mlp {len(widths)}x{widths[0]}"
-    return "mlp " + "-".join(map(str, widths))

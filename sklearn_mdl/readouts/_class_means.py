@@ -71,8 +71,8 @@ def scores_of(
     sums: np.ndarray,
     counts: np.ndarray,
     is_cosine: np.ndarray,
-) -> np.ndarray:
-    """Return scores (K, n, C), which are zero for classes without rows.
+) -> tuple[Tensor, Tensor]:
+    """Return scores (K, n, C), zero for classes without rows, and ones as variances.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def scores_of(
     straight = (products - sums / (2 * shrunk)) / shrunk
     # If the rows of a class cancel, their sum consists of rounding errors.
     cosine = products / np.maximum(np.sqrt(np.maximum(sums, 0)), ROUNDING * lengths)
-    scores: np.ndarray = np.where(is_cosine, cosine, straight) / lengths
-    return scores
+    scores = torch.from_numpy(np.where(is_cosine, cosine, straight) / lengths)
+    return scores, torch.ones(scores.shape[:2]).double()
 
 
 class OpenMeans(RowBlock):
@@ -127,8 +127,7 @@ class OpenMeans(RowBlock):
         """Return scores (K, n, C) of the next rows, and ones (K, n) as variances."""
         rows = slice(self.n_observed, self.n_observed + n_rows)
         of_rows = self.products[:, rows], self.squares[:, rows]
-        scores = scores_of(*of_rows, self.sums, self.counts, self.is_cosine)
-        return torch.from_numpy(scores), torch.ones(scores.shape[:2]).double()
+        return scores_of(*of_rows, self.sums, self.counts, self.is_cosine)
 
     def observe(self, targets: Tensor) -> None:
         """Observe the labels (n,) of the next rows."""
@@ -242,8 +241,7 @@ class MeansLearner(CalibratedLearner):
         rows = self._mapped(raw.cpu().numpy())
         of_rows = torch.bmm(rows, sums.mT), rows.square().sum(2), sums.square().sum(2)
         products, squares, sum_squares = (each.cpu().numpy() for each in of_rows)
-        scores = scores_of(products, squares, sum_squares, counts, self._is_cosine)
-        return torch.from_numpy(scores), torch.ones(scores.shape[:2]).double()
+        return scores_of(products, squares, sum_squares, counts, self._is_cosine)
 
     def _recompute(self) -> None:
         """Recompute the sums over complete blocks, in the same steps as before."""
@@ -252,9 +250,8 @@ class MeansLearner(CalibratedLearner):
         start = self._refreshed(complete)
         if start:
             self._refresh(start)
-        while start < complete:
-            self._add(self._new_block(start).rows, start)
-            start = self._ends(start)[1]
+        for first, _ in self._blocks(start, complete):
+            self._add(self._new_block(first).rows, first)
 
     def _begin_again(self) -> None:
         """Learn the known rows again, if any, starting from the last calibration."""
@@ -265,15 +262,12 @@ class MeansLearner(CalibratedLearner):
             calibration.factors = before.factors.copy()
             sums, counts = self._sums, self._counts
             self._sums, self._counts = torch.zeros_like(sums), np.zeros_like(counts)
-            start = 0
-            while start < len(labels):
+            for start, end in self._blocks(0, len(labels)):
                 block = self._new_block(start)
-                end = self._ends(start)[1]
                 for label in labels[start:end].cpu()[:, None]:
                     calibration.observe(block.ahead(1)[0].numpy(), label.numpy())
                     block.observe(label)
                 self._add(block.rows, start)
-                start = end
             self._sums, self._counts = sums, counts
         self.calibration = calibration
 

@@ -105,15 +105,10 @@ class LabellingsLearner(KernelLearner):
         self, start: int, n_rows: int, targets: Tensor
     ) -> Iterator[Stretch]:
         """Predict the rows after the landmarks, block by block."""
-        while start < n_rows:
-            _, end = self._ends(start)
-            yield self._reduced_stretch(start, targets[start:end])
-            if end == self.n_condensed and end <= n_rows:
-                for group in self.groups:
-                    group.condense(targets[:end])
-            elif self.n_settled <= end <= n_rows:
-                self._fit(end, targets.__getitem__)
-            start = end
+        for first, end in self._blocks(start, n_rows):
+            yield self._reduced_stretch(first, targets[first:end])
+            if end <= n_rows:
+                self._condense_or_fit(end, targets.__getitem__)
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
         """Predict the rows of a block after the landmarks, and learn them if due."""
@@ -142,18 +137,11 @@ class LabellingsLearner(KernelLearner):
         means : Tensor of shape (K, m, P)
         variances : Tensor of shape (K, m)
         """
-        n_rows, predictions = len(targets), []
-        is_exact = n_rows <= self.n_landmarks
-        if is_exact:
+        n_rows = len(targets)
+        if n_rows <= self.n_landmarks:
             if is_refresh(n_rows):
                 self._take_in(n_rows)
             self._fill_views(last_refresh(n_rows), n_rows)
-        for group in self.groups:
-            view, ridge = group.view, group.ridge
-            if is_exact:
-                ridge = group.refitted(targets)
-            x = self._scaler.scaled(raw, view.scaling, self.device)
-            cross = group.values(view.pairs(x))
-            predictions.append(ridge.predict(cross, group.diagonal(x)))
-        means, variances = zip(*predictions, strict=True)
-        return torch.cat(means), torch.cat(variances)
+            for group in self.groups:
+                group.ridge = group.refitted(targets)
+        return self.predict_others(torch.tensor(raw))

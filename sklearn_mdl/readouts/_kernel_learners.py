@@ -190,12 +190,8 @@ class KernelLearner(RowLearner):
         if n_rows == self.n_landmarks:
             for group in self.groups:
                 group.extend()
-        elif n_rows == self.n_condensed:
-            targets = self.targets(self.stream.labels[:n_rows])
-            for group in self.groups:
-                group.condense(targets)
-        elif n_rows >= self.n_settled:
-            self._fit(n_rows, lambda rows: self.targets(self.stream.labels[rows]))
+        labels = self.stream.labels
+        self._condense_or_fit(n_rows, lambda rows: self.targets(labels[rows]))
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
         parts = zip(places_of(groups), block.parts, strict=True)
@@ -215,22 +211,28 @@ class KernelLearner(RowLearner):
         if changed:
             self._retarget(n_rows)
 
-    def _fit(self, n_rows: int, targets: Callable[[slice], Tensor]) -> None:
-        """Begin occasional fits or, later, sum new features and refit if a fit is due.
+    def _condense_or_fit(self, n_rows: int, targets: Callable[[slice], Tensor]) -> None:
+        """Replace factors by posteriors and these by occasional fits, if this is due.
+
+        After the first fit, sum new features, and refit if a fit is due.
 
         Parameters
         ----------
         n_rows : int
-            The end of a block, at least ``n_settled``.
+            The end of a block.
         targets : callable
             Maps a slice of rows to their targets (n, P).
         """
-        if n_rows == self.n_settled:
+        if n_rows == self.n_condensed:
+            known = targets(slice(n_rows))
+            for group in self.groups:
+                group.condense(known)
+        elif n_rows == self.n_settled:
             recent = self.stream.store.rows(n_rows - RECENT, n_rows)
             for group in self.groups:
                 scaling = group.view.scaling
                 group.settle(self._scaler.scaled(recent, scaling, self.device))
-        elif last_sum(n_rows, self.n_settled) == n_rows:
+        elif n_rows > self.n_settled and last_sum(n_rows, self.n_settled) == n_rows:
             new = torch.cat([*map(targets, blocks_to_sum(n_rows, self.n_settled))])
             for group in self.groups:
                 assert isinstance(group.ridge, SettledRidge)
@@ -362,10 +364,9 @@ class KernelLearner(RowLearner):
             self._replay(exact, complete, self.groups)
 
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
-        while start < stop and groups:
-            _, end = self._ends(start)
-            self._append(self._new_block(start, groups, end), groups)
-            start = end
+        if groups:
+            for first, end in self._blocks(start, stop):
+                self._append(self._new_block(first, groups, end), groups)
 
     def _measure(self, n_rows: int) -> None:
         """Repeat all updates of statistics up to row ``n_rows``."""

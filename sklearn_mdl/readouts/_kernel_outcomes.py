@@ -74,7 +74,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         """
         _, calibrations, targets = self._coded(outputs)
         widths = [output.labels.shape[0] * output.n_numbers for output in outputs]
-        means, variances = (each.cpu() for each in self.predict_beyond(targets, rows))
+        means, variances = self.predict_beyond(targets, rows)
         ratios, own = self.in_noises(variances), torch.split(means, widths, 2)
         return [
             calibration.log_proba(given.scores(part).transpose(2, 0, 1, 3), ratios)

@@ -83,11 +83,9 @@ class SeenRows:
         (first, last), (query, norms) = rows, self._as_points(x)
         best = torch.empty((len(x), 0), dtype=torch.int64, device=x.device)
         for start in range(first - first % BLOCK, last, BLOCK):
-            points, squares = self._block(start, min(start + BLOCK, last))
-            offset = start
-            if start < first:
-                points, squares = points[first - start :], squares[first - start :]
-                offset = first
+            offset = max(start, first)
+            block = self._block(start, min(start + BLOCK, last))
+            points, squares = (part[offset - start :] for part in block)
             shifted = torch.addmm(squares, query, points.T, alpha=-2)
             best = torch.cat([best, _keys(shifted + norms[:, None], offset)], 1)
             k = min(n_neighbors, best.shape[1])
@@ -212,9 +210,7 @@ class NeighborsLearner(Learner):
         """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
         if not self._knows_any:
             shape = (len(self.members), x.shape[1], len(self.classes))
-            return torch.full(
-                shape, -math.log(shape[2]), dtype=torch.float64, device=x.device
-            )
+            return x.new_full(shape, -math.log(shape[2]), dtype=torch.float64)
         votes = [self._vote(i, *excess) for i, excess in enumerate(self._excesses(x))]
         return torch.stack([log_proba for log_proba, _ in votes])
 

@@ -19,7 +19,6 @@ from sklearn_mdl.readouts._build import (
     FLOAT,
     Context,
     Members,
-    architecture_of,
     build_stacks,
     hidden_widths,
 )
@@ -69,7 +68,12 @@ class NetReadout(Readout):
     @property
     def architecture(self) -> str:
         """Short name of the network: "linear", "mlp 2x256", "mlp 256-64"."""
-        return architecture_of(self.hidden_layer_sizes)
+        widths = hidden_widths(self.hidden_layer_sizes)
+        if not widths:
+            return "linear"
+        if len(set(widths)) == 1:
+            return f"mlp {len(widths)}x{widths[0]}"
+        return "mlp " + "-".join(map(str, widths))
 
     @property
     def pool_kind(self) -> str:

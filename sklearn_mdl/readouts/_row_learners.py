@@ -7,7 +7,7 @@ old rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -218,6 +218,13 @@ class RowLearner(Learner):
     def _ends(self, row: int) -> tuple[int, int]:
         """Return the first row and the end of the block that contains ``row``."""
         return block_of(row)
+
+    def _blocks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield the first row and the end of each block from ``start`` to ``stop``."""
+        while start < stop:
+            _, end = self._ends(start)
+            yield start, end
+            start = end
 
     @property
     def _n_ahead(self) -> int:

@@ -219,8 +219,7 @@ class NetStack(Learner):
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch, then from replayed minibatches."""
-        self._step(x, y)
-        for batch in replayed:
+        for batch in chain([(x, y)], replayed):
             self._step(*batch)
 
     def _step(self, x: Tensor, y: Tensor) -> None:

@@ -245,12 +245,10 @@ class IncrementalLearner(WrappedLearner):
             self._learn_again()
 
     def _learn_again(self) -> None:
-        self.n_updates = 0
+        self.n_updates, rows = 0, self.rows
         streams = ReplayStreams(self.replay.n_streams, seed=self.replay_seed)
-        for start, stop in self.rows.parts(self.n_learned):
-            new, replayed = training_batches(
-                self.rows, streams, start, stop, self.replay.at(start)
-            )
+        for start, end in rows.parts(self.n_learned):
+            new, replayed = training_batches(rows, streams, start, end, self.replay)
             for x, y in (new, *replayed):
                 self._update_once(x, y)
 

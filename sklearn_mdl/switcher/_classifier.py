@@ -29,6 +29,8 @@ from sklearn_mdl.switcher._base import BaseSwitcher
 from sklearn_mdl.switcher._segments import codelengths_of_labels
 from sklearn_mdl.switching import FixedShare
 
+NAMES = ("linear", "closed-form", "nets", "mixed", "drift", "stream")
+
 
 @dataclass(eq=False, repr=False)
 class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
@@ -230,11 +232,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     _parameter_constraints: ClassVar[Constraints] = {
         "new_classes": [StrOptions({"refuse", "escape"})],
-        "readouts": [
-            *(list, tuple, BaseEstimator),
-            StrOptions({"linear", "closed-form", "nets", "mixed", "drift", "stream"}),
-            None,
-        ],
+        "readouts": [list, tuple, BaseEstimator, StrOptions(set(NAMES)), None],
         **BaseSwitcher._parameter_constraints,
     }
 
@@ -292,14 +290,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         escape = self._run.outcome.escape
         return codelengths_of_labels(labels, len(self.classes_), escape)
 
-    def _learn_alone(
-        self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
-    ) -> Self:
+    def _as_given(self, labels: np.ndarray) -> dict[str, np.ndarray | None]:
         escape = self._run.outcome.escape
         named = None if escape is None else escape.n_named
         classes = self.classes_[:named] if named != 0 else None
-        y = self.classes_[labels]
-        return self._blank().partial_fit(X, y, classes=classes, groups=groups)
+        return {"y": self.classes_[labels], "classes": classes}
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:

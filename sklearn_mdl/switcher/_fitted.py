@@ -379,13 +379,11 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         run = self._run
         X, labels = run.samples.rows(start, stop), run.labels[start:stop].cpu().numpy()
         groups = run.schedule.groups(start, stop) if run.schedule.ends else None
-        return self._learn_alone(X, labels, groups)
+        return self._blank().partial_fit(X, groups=groups, **self._as_given(labels))
 
-    @abstractmethod
-    def _learn_alone(
-        self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
-    ) -> Self:
-        """Return a copy fitted only to these rows and their encoded labels."""
+    def _as_given(self, labels: np.ndarray) -> dict[str, np.ndarray | None]:
+        """Return the arguments of ``partial_fit`` that give encoded labels (n,)."""
+        return {"y": labels}
 
     def _common(self, folder: str, about: Json) -> Common:
         """Return the data that all parts of a split pass share."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
@@ -209,11 +208,6 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
         **BaseSwitcher._parameter_constraints,
     }
-
-    def _learn_alone(
-        self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
-    ) -> Self:
-        return self._blank().partial_fit(X, labels, groups=groups)
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):

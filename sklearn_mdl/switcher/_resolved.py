@@ -164,16 +164,10 @@ def resolved(
     place, keeps_mixtures = store_of(switcher.store)
     if place == "memory" and switcher.checkpoint is not None:
         place = switcher.checkpoint  # resuming needs the trace on disk
+    folder = None if place == "memory" else Path(place)
+    evaluation = device, n_threads, in_processes
     return ResolvedSettings(
-        readouts,
-        mixing,
-        last,
-        first,
-        device,
-        n_threads,
-        in_processes,
-        None if place == "memory" else Path(place),
-        keeps_mixtures,
+        readouts, mixing, last, first, *evaluation, folder, keeps_mixtures
     )
 
 

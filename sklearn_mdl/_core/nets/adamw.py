@@ -150,9 +150,8 @@ class _Formula(_Update):
     def __init__(self, group: Group, state: State) -> None:
         super().__init__(group, state)
         device = group["params"][0].device
-        table = [[settings[name] for name in SETTINGS] for settings in group["members"]]
-        settings = np.array(table, dtype=float).T
-        self.settings = torch.tensor(settings, device=device).contiguous()
+        table = [[settings[name] for settings in group["members"]] for name in SETTINGS]
+        self.settings = torch.tensor(table, dtype=torch.float64, device=device)
 
     def run(self, n_steps: int) -> None:
         rates = adamw_rates(self.settings, n_steps)
@@ -277,9 +276,8 @@ class ForwardCalibration:
     def state_dict(self) -> dict[str, Tensor]:
         """Return the values, their moments and the number of steps, keyed by name."""
         first, second = self.optimizer.moments()
-        n_steps = torch.tensor(self.optimizer.n_steps)
         numbers = {"values": self.values, "first": first, "second": second}
-        return {**numbers, "n_steps": n_steps}
+        return numbers | {"n_steps": torch.tensor(self.optimizer.n_steps)}
 
     @torch.no_grad()
     def load_state_dict(self, learned: Mapping[str, Tensor]) -> None:

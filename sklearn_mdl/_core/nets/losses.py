@@ -142,12 +142,9 @@ class StackedStudentT(nn.Module):
         self, degrees_of_freedom: Sequence[float], heteroscedastic: Sequence[float]
     ) -> None:
         super().__init__()
-        dof, free = (
-            torch.tensor(values).view(-1, 1)
-            for values in (degrees_of_freedom, heteroscedastic)
-        )
-        self.register_buffer("degrees_of_freedom", dof)
-        self.register_buffer("heteroscedastic", free)
+        dof, free = torch.tensor(degrees_of_freedom), torch.tensor(heteroscedastic)
+        self.register_buffer("degrees_of_freedom", dof.view(-1, 1))
+        self.register_buffer("heteroscedastic", free.view(-1, 1))
 
     def forward(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the loss in nats for (K, B, 2) outputs and (B,) standardised y."""

@@ -47,10 +47,8 @@ class StackedLinear(nn.Module):
         """Draw the weights and bias of a member as in ``nn.Linear``."""
         bound = self.weight.shape[-1] ** -0.5
         for tensor in (self.weight[member].T, self.bias[member]):
-            values = torch.empty(tensor.shape).uniform_(
-                -bound, bound, generator=generator
-            )
-            tensor.copy_(values)
+            values = torch.empty(tensor.shape)
+            tensor.copy_(values.uniform_(-bound, bound, generator=generator))
 
 
 class StackedMLP(nn.Module):
@@ -271,9 +269,8 @@ class StackedAverages:
         warmup: Sequence[bool],
     ) -> None:
         self.n_steps = 0
-        rules = zip(step_sizes, warmup, strict=True)
-        pairs = zip(sources, rules, strict=True)
-        choices = [(s, rule if rule[0] < 1 else None) for s, rule in pairs]
+        rules = zip(sources, step_sizes, warmup, strict=True)
+        choices = [(s, (size, warm) if size < 1 else None) for s, size, warm in rules]
         self.rules = list(dict.fromkeys(rule for _, rule in choices if rule))
         followed = [sorted({s for s, r in choices if r == rule}) for rule in self.rules]
         self.copies = [trained.pick(members) for members in followed]
@@ -299,9 +296,8 @@ class StackedAverages:
     def update(self, trained: StackedMLP) -> None:
         """Update the averages after an optimiser step."""
         self.n_steps += 1
-        for (step, warm), members, copied, own in zip(
-            self.rules, self.followed, self._copied, self.copies, strict=True
-        ):
+        parts = zip(self.rules, self.followed, self._copied, self.copies, strict=True)
+        for (step, warm), members, copied, own in parts:
             weight = max(step, 1 / (self.n_steps + 1)) if warm else step
             n = len(members)
             for mine, theirs in zip(own.pairs, trained.pairs, strict=True):

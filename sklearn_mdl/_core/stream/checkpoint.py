@@ -19,7 +19,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
-from sklearn_mdl._core.stream.coder import Block, joined, under
+from sklearn_mdl._core.stream.coder import Arrays, Block, joined, under
 from sklearn_mdl._core.stream.events import Event
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.steps import NEVER
@@ -66,7 +66,7 @@ def coded_of(run: PrequentialRun) -> dict[str, np.ndarray]:
 
 def resume(
     run: PrequentialRun,
-    arrays: Mapping[str, np.ndarray],
+    arrays: Arrays,
     losses: np.ndarray | None = None,
 ) -> None:
     """Restore the state of another run in a new run.
@@ -89,7 +89,7 @@ def resume(
     recode(run, arrays, losses)
 
 
-def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
+def restore(threads: Threads, arrays: Arrays) -> None:
     """Restore only the rows and learners (see :func:`resume`)."""
     rows, outcome = threads.rows, threads.outcome
     retired = checked_retirement(arrays, threads.n_readouts) >= 0
@@ -125,7 +125,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
     threads.n_scored = n_rows
 
 
-def _states_by_column(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
+def _states_by_column(arrays: Arrays) -> dict[int, dict[str, Tensor]]:
     """Return the learned states of readouts, keyed by column and name."""
     learned: dict[int, dict[str, Tensor]] = {}
     for key, array in under(arrays, READOUT).items():
@@ -134,9 +134,7 @@ def _states_by_column(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, T
     return learned
 
 
-def recode(
-    run: PrequentialRun, arrays: Mapping[str, np.ndarray], losses: np.ndarray | None
-) -> None:
+def recode(run: PrequentialRun, arrays: Arrays, losses: np.ndarray | None) -> None:
     """Restore mixer, coder, events and trace of a run.
 
     The weights of readouts are recomputed from their losses.
@@ -177,7 +175,7 @@ def recode(
 _NONE = np.empty(0)
 
 
-def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.ndarray:
+def checked_retirement(arrays: Arrays, n_readouts: int) -> np.ndarray:
     """Check and return the rows at which readouts retired (-1 for awake ones)."""
     retired, n_rows = np.array(arrays["retired_at"]), len(arrays["labels"])
     if retired.shape != (n_readouts,) or retired.dtype.kind != "i":

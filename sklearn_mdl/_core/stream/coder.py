@@ -24,6 +24,7 @@ from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl.pooling import GroupPass, without
 from sklearn_mdl.switching import ForwardPass, GroupedShare, PriorLike
 
+Arrays = Mapping[str, np.ndarray]  # arrays of a state, keyed by name
 Floats = NDArray[np.float64]
 
 
@@ -189,7 +190,7 @@ class Coder:
         """Return the state that cannot be computed again from losses."""
         return {}
 
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         """Restore the state of another coder of the same losses."""
 
     def recode(self, losses: Floats, known: NDArray[np.intp]) -> Floats:
@@ -350,7 +351,7 @@ class PooledCoder(Coder):
         n_rows = {"n_rows": np.array([self._n_rows])}
         return joined({**parts, "pending.": dict(waiting), "": n_rows})
 
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         """Restore the state of another coder of the same losses."""
         self._pool.load_state_dict(under(state, "pool."))
         self._choice.load_state_dict(under(state, "choice."))
@@ -359,12 +360,12 @@ class PooledCoder(Coder):
         self._pending = deque(map(_Pending, mixed, labels.tolist(), costs))
 
 
-def joined(parts: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def joined(parts: Mapping[str, Arrays]) -> dict[str, np.ndarray]:
     """Join arrays, keyed by the head of their names and the rest (see `under`)."""
     return {head + k: v for head, part in parts.items() for k, v in part.items()}
 
 
-def under(arrays: Mapping[str, np.ndarray], head: str) -> dict[str, np.ndarray]:
+def under(arrays: Arrays, head: str) -> dict[str, np.ndarray]:
     """Select arrays whose names begin with ``head``, keyed by the rest of the name."""
     names = [name for name in arrays if name.startswith(head)]
     return {name.removeprefix(head): np.array(arrays[name]) for name in names}

@@ -147,9 +147,7 @@ class Report(NamedTuple):
     failure: str | None = None
 
 
-def copy_learned(
-    column: int, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
-) -> None:
+def copy_learned(column: int, own: State, given: State) -> None:
     """Copy the tensors ``given`` for a readout into its tensors ``own``.
 
     Raises
@@ -266,10 +264,8 @@ class Learner(ABC):
         Other probabilities keep their ratios, except for floors that depend on the
         number of classes.
         """
-        raise TypeError(
-            f"Readouts must be able to learn unnamed classes, but "
-            f"{type(self).__name__} cannot; omit this readout or new_classes='escape'"
-        )
+        cure = "omit this readout or new_classes='escape'"
+        raise self._unable("learn unnamed classes", cure)
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the learned state, keyed by column and by name.
@@ -281,17 +277,16 @@ class Learner(ABC):
         TypeError
             If the state cannot be written.
         """
-        raise TypeError(
-            f"Readouts must be able to write their state, but {type(self).__name__} "
-            "cannot; call pickle.dump(estimator, file) instead"
-        )
+        cure = "call pickle.dump(estimator, file) instead"
+        raise self._unable("write their state", cure)
 
     def load_state_dict(self, learned: Learned) -> None:
         """Load the learned state of learners with the same settings."""
-        raise TypeError(
-            f"Readouts must be able to load a state, but {type(self).__name__} cannot; "
-            "call pickle.load(file) instead"
-        )
+        raise self._unable("load a state", "call pickle.load(file) instead")
+
+    def _unable(self, required: str, cure: str) -> TypeError:
+        problem = f"but {type(self).__name__} cannot"
+        return TypeError(f"Readouts must be able to {required}, {problem}; {cure}")
 
 
 class LabelLearner(Learner):

@@ -13,6 +13,7 @@ from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
@@ -23,6 +24,8 @@ from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
+
+Floats = NDArray[np.float64]
 
 # A label costs at most this many nats more under a readout than under the fallback.
 # The resulting floor changes the sum of all probabilities by less than rounding errors.
@@ -89,7 +92,7 @@ class Outcome(ABC):
         """Begin a pass of a pool over labels of this kind."""
 
     @abstractmethod
-    def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+    def mix(self, values: Iterable[Tensor], weights: Tensor) -> Floats:
         """Mix predictions of readouts, as input of :meth:`summarise`.
 
         Parameters
@@ -101,13 +104,10 @@ class Outcome(ABC):
         """
 
     @abstractmethod
-    def mix_with(
-        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
-    ) -> np.ndarray:
+    def mix_with(self, mixed: Floats, pooled: Floats, shares: Floats) -> Floats:
         """Mix the readouts' mixture and a pool's predictions with weights (n, 2)."""
 
-    @abstractmethod
-    def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
+    def mix_rows(self, values: Tensor, weights: Floats) -> Floats:
         """Mix predictions (K, n, P) with weights (K,), for `predict`.
 
         Returns
@@ -115,12 +115,12 @@ class Outcome(ABC):
         mixed : ndarray of shape (n, ...)
             Log-probabilities of classes, or mean and standard deviation.
         """
+        same = torch.from_numpy(weights)[:, None].expand(values.shape[:2])
+        return self.mix(values.cpu(), same)
 
-    @abstractmethod
-    def mix_rows_with(
-        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
-    ) -> np.ndarray:
+    def mix_rows_with(self, mixed: Floats, pooled: Floats, shares: Floats) -> Floats:
         """Mix the result of `mix_rows` and a pool's predictions with weights (2,)."""
+        return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     @abstractmethod
     def fresh(self) -> Self:
@@ -147,16 +147,16 @@ class Outcome(ABC):
         """Return the cost (n,), in nats, of coding whether a label's class is new."""
         return 0.0
 
-    def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
+    def add_escapes(self, mixed: Floats, start: int) -> Floats:
         """Add the probability of a new class to predictions of rows from ``start``."""
         return mixed
 
-    def next_proba(self, proba: np.ndarray) -> np.ndarray:
+    def next_proba(self, proba: Floats) -> Floats:
         """Add the probability that the incoming row has a new class."""
         return proba
 
     @abstractmethod
-    def summarise(self, mixed: np.ndarray) -> np.ndarray:
+    def summarise(self, mixed: Floats) -> Floats:
         """Return summaries (n, n_kept) of mixed predictions, for the measures."""
 
 
@@ -206,34 +206,30 @@ class ClassLabels(Outcome):
         """Begin a pass of the log-linear pool."""
         return PoolPass(pool, n_groups, self.n_numbers)
 
-    def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+    def mix(self, values: Iterable[Tensor], weights: Tensor) -> Floats:
         """Return probabilities (n, C) of the classes."""
         return mixture(values, weights).cpu().numpy()
 
-    def mix_with(
-        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
-    ) -> np.ndarray:
+    def mix_with(self, mixed: Floats, pooled: Floats, shares: Floats) -> Floats:
         """Return probabilities (n, C) of the classes."""
-        both: np.ndarray = shares[:, :1] * mixed
+        both: Floats = shares[:, :1] * mixed
         both += shares[:, 1:] * pooled
         return both
 
-    def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
+    def mix_rows(self, values: Tensor, weights: Floats) -> Floats:
         """Return log-probabilities (n, C) of the classes."""
         with np.errstate(divide="ignore"):  # weights may be zero
             log_weights = np.log(weights)[:, None, None]
-        mixed: np.ndarray = logsumexp(log_weights + values.cpu().numpy(), axis=0)
+        mixed: Floats = logsumexp(log_weights + values.cpu().numpy(), axis=0)
         return mixed
 
-    def mix_rows_with(
-        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
-    ) -> np.ndarray:
+    def mix_rows_with(self, mixed: Floats, pooled: Floats, shares: Floats) -> Floats:
         """Return log-probabilities (n, C) of the classes."""
         both = np.stack([mixed, np.log(pooled)], -1)
-        log_proba: np.ndarray = logsumexp(both, axis=-1, b=shares)
+        log_proba: Floats = logsumexp(both, axis=-1, b=shares)
         return log_proba
 
-    def summarise(self, mixed: np.ndarray) -> np.ndarray:
+    def summarise(self, mixed: Floats) -> Floats:
         """Return summaries (n, 3) as :func:`sklearn_mdl.metrics.summarise` does."""
         return summarise(mixed)
 
@@ -295,11 +291,11 @@ class OpenClassLabels(ClassLabels):
         """Return the cost (n,), in nats, of coding whether a label's class is new."""
         return np.array([self.escape.observe(label) for label in labels.tolist()])
 
-    def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
+    def add_escapes(self, mixed: Floats, start: int) -> Floats:
         """Add the probability of a new class to predictions of rows from ``start``."""
         return self.escape.coded(mixed, start)
 
-    def next_proba(self, proba: np.ndarray) -> np.ndarray:
+    def next_proba(self, proba: Floats) -> Floats:
         """Add the probability that the incoming row has a new class."""
         probability = self.escape.probability
         return np.append((1.0 - probability) * proba, probability)
@@ -399,7 +395,7 @@ class RealTargets(Outcome):
         """Begin a pass of the pool of densities."""
         return DensityPoolPass(pool, n_groups)
 
-    def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
+    def mix(self, values: Iterable[Tensor], weights: Tensor) -> Floats:
         """Return the mean and standard deviation (n, 2) of the mixture.
 
         The mean is the weighted mean of the locations. If the standard deviation is
@@ -408,9 +404,7 @@ class RealTargets(Outcome):
         moments = mixture_moments(torch.stack(list(values)), weights)
         return torch.stack(moments, -1).cpu().numpy()
 
-    def mix_with(
-        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
-    ) -> np.ndarray:
+    def mix_with(self, mixed: Floats, pooled: Floats, shares: Floats) -> Floats:
         """Return the mean and standard deviation (n, 2) of the whole mixture."""
         location, log_scale, dof = pooled.T
         # The pool is NaN if a variance is zero or infinite. Then use only the mixture.
@@ -423,20 +417,7 @@ class RealTargets(Outcome):
         square = (shares.T * (std**2 + (mean - centre) ** 2)).sum(0)
         return np.stack([centre, np.sqrt(square)], 1)
 
-    def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Return the mean and standard deviation (n, 2) of the mixture."""
-        values = values.cpu()
-        return self.mix(
-            values, torch.from_numpy(weights)[:, None].expand(values.shape[:2])
-        )
-
-    def mix_rows_with(
-        self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
-    ) -> np.ndarray:
-        """Return the mean and standard deviation (n, 2) of the whole mixture."""
-        return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
-
-    def summarise(self, mixed: np.ndarray) -> np.ndarray:
+    def summarise(self, mixed: Floats) -> Floats:
         """Return the means and standard deviations (n, 2) unchanged."""
         return mixed
 

@@ -7,6 +7,7 @@ predictions and everything needed to continue.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
-from sklearn_mdl._core.stream.checkpoint import Checkpoint, learned_of, restore
+from sklearn_mdl._core.stream.checkpoint import READOUT, Checkpoint, learned_of, restore
+from sklearn_mdl._core.stream.coder import Arrays
 from sklearn_mdl._core.stream.threads import Scores, Threads
 from sklearn_mdl._core.validation import damaged
 
@@ -129,7 +132,7 @@ class PartFile(Checkpoint):
 
 
 def state_of_part(
-    arrays: Mapping[str, np.ndarray], columns: Sequence[int], n_rows: int
+    arrays: Arrays, columns: Sequence[int], n_rows: int
 ) -> dict[str, np.ndarray]:
     """Select the state of a part from the arrays of all readouts of a run.
 
@@ -141,54 +144,49 @@ def state_of_part(
     n_rows : int
         Number of rows that were evaluated.
     """
-    state = {"start": np.array([n_rows])}
-    places = {str(column): place for place, column in enumerate(columns)}
-    for name, array in arrays.items():
-        head, _, rest = name.partition(".")
-        if head == "readout":
-            column, _, name = rest.partition(".")
-            if column in places:
-                state[f"readout.{places[column]}.{name}"] = array
-        elif head in ("diverged_at", "retired_at"):
-            state[name] = array[list(columns)]
-        else:
-            state[name] = array
-    return state
+    state = {k: array for k, array in arrays.items() if not k.startswith(READOUT)}
+    for name in ("diverged_at", "retired_at"):
+        state[name] = state[name][list(columns)]
+    places = {column: place for place, column in enumerate(columns)}
+    return {"start": np.array([n_rows]), **state, **_renumbered(arrays, places)}
 
 
 def states_joined(
-    parts: Sequence[tuple[Sequence[int], Mapping[str, np.ndarray]]], n_readouts: int
+    parts: Sequence[tuple[Sequence[int], Arrays]], n_readouts: int
 ) -> dict[str, np.ndarray]:
     """Join the states of the readouts in all parts, keyed as in the whole run."""
     diverged_at = np.full(n_readouts, -1)
     joined: dict[str, np.ndarray] = {}
     for columns, arrays in parts:
         diverged_at[list(columns)] = arrays["diverged_at"]
-        for key, array in arrays.items():
-            head, _, rest = key.partition(".")
-            if head == "readout":
-                place, _, name = rest.partition(".")
-                joined[f"readout.{columns[int(place)]}.{name}"] = array
+        joined |= _renumbered(arrays, dict(enumerate(columns)))
     return {**joined, "diverged_at": diverged_at}
+
+
+def _renumbered(arrays: Arrays, numbers: Mapping[int, int]) -> dict[str, np.ndarray]:
+    """Select the arrays of some readouts, and name them by the new numbers of these."""
+    renamed = {}
+    for key in arrays:
+        if key.startswith(READOUT):
+            number, _, name = key.removeprefix(READOUT).partition(".")
+            if int(number) in numbers:
+                renamed[f"{READOUT}{numbers[int(number)]}.{name}"] = arrays[key]
+    return renamed
 
 
 def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:
     """Return a round's results as arrays, with NaN for classes not known yet."""
-    values = [torch.stack(each.values, 1).cpu().numpy() for each in scores]
+    values = [torch.stack(each.values, 1).cpu() for each in scores]
     width = max(value.shape[2] for value in values)
-    gaps = [(0, 0), (0, 0)]
-    padded = [
-        np.pad(v, [*gaps, (0, width - v.shape[2])], constant_values=np.nan)
-        for v in values
-    ]
+    padded = [pad(v, (0, width - v.shape[2]), value=math.nan) for v in values]
     return {
         "losses": np.concatenate([each.losses for each in scores]),
-        "values": np.concatenate(padded),
+        "values": torch.cat(padded).numpy(),
         "labels_scored": np.concatenate([each.labels for each in scores]),
     }
 
 
-def scores_in(arrays: Mapping[str, np.ndarray], rows: slice) -> Scores:
+def scores_in(arrays: Arrays, rows: slice) -> Scores:
     """Return the results for some rows of a round, from the arrays of a file."""
     values = torch.from_numpy(np.array(arrays["values"][rows])).unbind(1)
     losses, labels = arrays["losses"][rows], arrays["labels_scored"][rows]

@@ -70,7 +70,7 @@ class SampleStore:
         if not (is_mapped(X) and X.flags.writeable):
             return
         for part, start in zip(self._parts, self._starts, strict=False):
-            if isinstance(part, _Mapped) and part.overlaps(X):
+            if isinstance(part, _Mapped) and np.may_share_memory(part.X, X):
                 raise ValueError(
                     "A memory map must keep its earlier rows, but new rows are in "
                     "a writable map at the same place as earlier rows of this stream, "
@@ -203,21 +203,16 @@ class _Mapped:
     """Rows of a memory map, which are not copied."""
 
     def __init__(self, X: np.ndarray, order: np.ndarray | None) -> None:
-        self._X = X
+        self.X = X
         self._order = order
 
     def cut(self, n_rows: int) -> None:
         if self._order is None:
-            self._X = self._X[:n_rows]
+            self.X = self.X[:n_rows]
         else:
             self._order = self._order[:n_rows]
 
-    def overlaps(self, X: np.ndarray) -> bool:
-        return np.may_share_memory(self._X, X)
-
     def rows(self, start: int, stop: int) -> np.ndarray:
-        if self._order is None:
-            picked = self._X[start:stop]
-        else:
-            picked = self._X[self._order[start:stop]]
+        rows = slice(start, stop)
+        picked = self.X[rows if self._order is None else self._order[rows]]
         return np.asarray(picked, dtype=np.float32)

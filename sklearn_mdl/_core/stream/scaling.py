@@ -59,7 +59,7 @@ class Scaling:
     is_extreme: bool = field(init=False)  # features may be denormal numbers
 
     def __post_init__(self) -> None:
-        """Look for extreme factors only once, since reading them stalls a GPU."""
+        """Look for extreme factors now, since reading them in a run stalls a GPU."""
         extreme = bool(self.transform.abs().max() > LARGEST_FACTOR)
         object.__setattr__(self, "is_extreme", extreme)
 
@@ -210,9 +210,8 @@ def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
     spread = float(covariance.square().mean())
     level = float(covariance.diagonal().mean())
     share = oas_share(spread, level, d, n_rows)
-    return (1 - share) * covariance + share * level * torch.eye(
-        d, dtype=covariance.dtype
-    )
+    identity = torch.eye(d, dtype=covariance.dtype)
+    return (1 - share) * covariance + share * level * identity
 
 
 class ScaledRows:
@@ -334,9 +333,8 @@ class ScaledRows:
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
         rows = torch.zeros(len(self.running), *x.shape[1:], device=self.device)
-        for i, (running, scaling) in enumerate(
-            zip(self.running, self.current, strict=True)
-        ):
+        pairs = zip(self.running, self.current, strict=True)
+        for i, (running, scaling) in enumerate(pairs):
             if running is None:
                 rows[i] = x[0]
             elif scaling is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -12,7 +12,7 @@ from joblib import delayed
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic, flushed_denormals
-from sklearn_mdl._core.stream.learner import LabelLearner, Learner, RowsAhead
+from sklearn_mdl._core.stream.learner import LabelLearner, Learner, Replay, RowsAhead
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.scaling import ScaledRows
 
@@ -153,9 +153,8 @@ class PassState:
             learner.calibrate(x, y)
         for start, end in parts:
             self.n_learned = end
-            n_streams = learner.replay.at(start)
             (x, y), replayed = training_batches(
-                rows, self.streams, start, end, n_streams
+                rows, self.streams, start, end, learner.replay
             )
             learner.update(x, y, replayed)
 
@@ -205,8 +204,24 @@ class PassState:
         self.n_known = n_known
 
 
+def remaining(
+    learners: Sequence[Learner], states: Sequence[PassState], columns: Collection[int]
+) -> tuple[list[Learner], list[PassState]]:
+    """Drop readouts, and return the learners that are left, with their positions."""
+    kept = []
+    for learner, state in zip(learners, states, strict=True):
+        own = learner.columns
+        places = [i for i, column in enumerate(own) if column not in columns]
+        if 0 < len(places) < len(own):
+            state.keep(places)
+            learner.retire(columns)
+        if places:
+            kept.append((learner, state))
+    return [learner for learner, _ in kept], [state for _, state in kept]
+
+
 def training_batches(
-    rows: ScaledRows, streams: ReplayStreams, start: int, stop: int, n_streams: int
+    rows: ScaledRows, streams: ReplayStreams, start: int, stop: int, replay: Replay
 ) -> tuple[Batch, Iterator[Batch]]:
     """Return the rows of a part to learn, and the minibatches to replay after it.
 
@@ -217,7 +232,7 @@ def training_batches(
     place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()
     begin, end = rows.part(start)
-    positions = positions[: -(-n_streams * (end - begin) // rows.batch_size)]
+    positions = positions[: -(-replay.at(start) * (end - begin) // rows.batch_size)]
     replayed = (rows.labelled(i, stop) for i in positions.tolist())
     return (rows.between(start, stop), rows.labels[start:stop]), replayed
 

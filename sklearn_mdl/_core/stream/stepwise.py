@@ -113,9 +113,8 @@ def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int |
         values = [v for queue in queues for v in torch.cat(queue.predicted, dim=1)]
         with threads.arithmetic():
             blocks, coded = zip(*parts, strict=True)
-            run.close_segment(
-                threads.in_order(values), Block.joined(blocks), Coded.joined(coded)
-            )
+            results = Block.joined(blocks), Coded.joined(coded)
+            run.close_segment(threads.in_order(values), *results)
     return new
 
 

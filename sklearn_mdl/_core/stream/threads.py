@@ -28,6 +28,7 @@ from sklearn_mdl._core.stream.steps import (
     PassState,
     Steps,
     prequential_steps,
+    remaining,
     score_segment,
     segment_jobs,
 )
@@ -297,17 +298,7 @@ class Threads:
     def retire(self, columns: Sequence[int]) -> None:
         """Drop some readouts, and learners and views that are left without readouts."""
         self._diverged_at, self._reports = self.diverged_at, self.reports
-        gone, kept = set(columns), []
-        for learner, state in zip(self.learners, self.states, strict=True):
-            own = learner.columns
-            places = [i for i, column in enumerate(own) if column not in gone]
-            if 0 < len(places) < len(own):
-                state.keep(places)
-                learner.retire(gone)
-            if places:
-                kept.append((learner, state))
-        self.learners = [learner for learner, _ in kept]
-        self.states = [state for _, state in kept]
+        self.learners, self.states = remaining(self.learners, self.states, set(columns))
         self.rows.keep_views({learner.view.columns for learner in self.learners})
 
     def end(self) -> None:

@@ -52,7 +52,6 @@ class TargetScaling(NamedTuple):
 def _winsorised(labels: np.ndarray) -> np.ndarray:
     """Clip outliers among labels (n,), unless nine in ten labels are equal."""
     median = np.median(labels)
-    rank = int(CORE * (len(labels) - 1))
-    core = np.partition(np.abs(labels - median), rank)[rank]
+    core = np.quantile(np.abs(labels - median), CORE, method="lower")
     bound = REACH * core if core > EVEN * np.abs(median) else np.inf
     return labels.clip(median - bound, median + bound)

@@ -23,7 +23,7 @@ from sklearn_mdl._core.stream.learner import Batches, Learned, Learner, Report
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
-from sklearn_mdl._core.stream.steps import PassState, shown
+from sklearn_mdl._core.stream.steps import PassState, remaining, shown
 from sklearn_mdl.encoders import (
     AnyEncoder,
     CachedEncoder,
@@ -167,14 +167,7 @@ class EncodingLearner(Learner):
 
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts, and inner learners that have no readouts left."""
-        gone = set(columns)
-        pairs = zip(self.inner, self.states, strict=True)
-        kept = [(lr, state) for lr, state in pairs if not gone.issuperset(lr.columns)]
-        for learner, _ in kept:
-            if not gone.isdisjoint(learner.columns):
-                learner.retire(columns)
-        self.inner = [learner for learner, _ in kept]
-        self.states = [state for _, state in kept]
+        self.inner, self.states = remaining(self.inner, self.states, columns)
         self.columns = [k for learner in self.inner for k in learner.columns]
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:

@@ -32,8 +32,7 @@ def check_wheel(path: Path) -> None:
         *("style.css", "uPlot.LICENSE", "uPlot.min.css", "uPlot.min.js"),
     ]
     places = [f"sklearn_mdl/report/templates/{name}" for name in templates]
-    tables = ["datasets/_vtab/tasks.toml", "readouts/_paper_grids.toml"]
-    expected = ["__init__.pyi", "py.typed", *tables]
+    expected = ["__init__.pyi", "py.typed", "datasets/_vtab/tasks.toml"]
     places += [f"sklearn_mdl/{name}" for name in expected]
     assert sorted(others) == sorted(places), others
     assert f"{info}/licenses/LICENSE" in names, names

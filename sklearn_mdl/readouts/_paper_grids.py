@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
+from copy import deepcopy
 from dataclasses import dataclass
 from math import exp, inf, log
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from numpy.random import RandomState
@@ -69,8 +68,80 @@ class Preset(NamedTuple):
     m: int = 11
 
 
-TABLES = Path(__file__).with_name("_paper_grids.toml")
-PLAIN = {"calibration": False, "ema_warmup": False, "label_smoothing": 0.01}
+_PLAIN = {"calibration": False, "ema_warmup": False, "label_smoothing": 0.01}
+_FROZEN = {**_PLAIN, "scaling": None}
+_SGD = {**_PLAIN, "optimizer": "sgd", "momentum": 0.9}
+_ADAMW = {**_PLAIN, "optimizer": "adamw"}
+_SCRATCH = {"model": "resnet50", "input_size": 224}
+_IMAGENET = {
+    "n_replay_streams": [10, 30, 50],
+    "lr": [3e-5, 1e-4, 3e-4, 1e-3],
+    "beta1": [0.5, 0.7],
+    "weight_decay": [1e-2, 1.0],
+    "ema_step_size": [1e-2, 1.0],
+}
+_VTAB_PRESETS = {
+    "vtab-frozen": Preset(
+        "frozen",
+        {
+            "hidden_layer_sizes": [(512,) * depth for depth in range(8)],
+            "n_replay_streams": [3, 10, 30, 100],
+            "lr": [1e-4, 3e-4, 1e-3, 3e-3],
+            "beta1": [0.5, 0.7, 0.9],
+            "weight_decay": [0.0, 1e-6, 1e-4, 1e-2],
+            "ema_step_size": [1e-4, 1e-2, 1.0],
+        },
+        _FROZEN,
+    ),
+    "vtab-finetune": Preset(
+        "fine-tuned",
+        {
+            "n_replay_streams": [10, 30, 50],
+            "lr": [1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0],
+            "weight_decay": [0.0, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
+            "ema_step_size": [1e-3, 1e-2, 1e-1, 1.0],
+        },
+        _SGD,
+        n_samples=300,
+    ),
+    "vtab-scratch": Preset(
+        "scratch",
+        {
+            "n_replay_streams": [50, 100, 150, 200],
+            "lr": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
+            "weight_decay": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2],
+            "ema_step_size": [1e-3, 1e-2, 1e-1, 1.0],
+        },
+        {**_SGD, **_SCRATCH},
+        n_samples=300,
+    ),
+}
+_IMAGENET_PRESETS = {
+    "imagenet-frozen": Preset(
+        "frozen",
+        {"hidden_layer_sizes": [(512,) * depth for depth in range(4)], **_IMAGENET},
+        _FROZEN,
+    ),
+    "imagenet-finetune": Preset(
+        "fine-tuned", _IMAGENET, {**_ADAMW, "augmentation": "crop"}
+    ),
+    "imagenet-scratch": Preset(
+        "scratch",
+        {
+            "n_replay_streams": LogUniform(25, 100, whole=True),
+            "lr": LogUniform(1e-4, 3e-3),
+            "eps": LogUniform(1e-4, 1.0),
+            "ema_step_size": LogUniform(1e-3, 1e-2),
+            "weight_decay": LogUniform(1e-4, 1.0),
+        },
+        {**_ADAMW, **_SCRATCH, "augmentation": "randaugment", "calibration": True},
+        n_samples=50,
+    ),
+}
+_PRESETS = _VTAB_PRESETS | {
+    name: preset._replace(batch_size=512, m=2)
+    for name, preset in _IMAGENET_PRESETS.items()
+}
 
 
 def preset_settings(name: str) -> Preset:
@@ -102,21 +173,10 @@ def preset_settings(name: str) -> Preset:
     >>> preset.settings["n_replay_streams"], preset.batch_size, preset.m
     ([10, 30, 50], 32, 11)
     """
-    tables = tomllib.loads(TABLES.read_text(encoding="utf-8"))
-    if name not in tables:
-        required = f"one of {sorted(tables)}"
+    if name not in _PRESETS:
+        required = f"one of {sorted(_PRESETS)}"
         raise invalid("preset", required, name, "pass 'vtab-frozen'")
-    table = tables[name]
-    others = PLAIN | table.pop("others", {})
-    if table["kind"] == "frozen":
-        others["scaling"] = None
-    settings: dict[str, Any] = {
-        setting: LogUniform(**values) if isinstance(values, dict) else values
-        for setting, values in table.pop("settings").items()
-    }
-    if shapes := settings.get("hidden_layer_sizes"):
-        settings["hidden_layer_sizes"] = [tuple(shape) for shape in shapes]
-    return Preset(settings=settings, others=others, **table)
+    return deepcopy(_PRESETS[name])
 
 
 def readout_grid(

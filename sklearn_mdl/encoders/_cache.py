@@ -64,8 +64,8 @@ class FeatureCache:
     that are not timm's, the preprocessing, the layers, the pooling and the content of
     the input. For other transformers, it contains their settings and learned state, the
     data and the library versions, and the size and modification time of each file whose
-    path is in the data. All keys contain the code of your own classes and functions, and
-    the functions and variables of the same module that this code names, except for
+    path is in the data. All keys contain the code of your own classes and functions,
+    and the functions and variables of the same module that this code names, except for
     private constants.
 
     A feature set is written completely or not at all. A damaged set is recomputed with

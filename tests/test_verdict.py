@@ -245,6 +245,8 @@ def test_one_order_of_few_labels_per_class_is_named_where_an_encoder_is_called_w
         (1, 250, 5, 1, True, {"groups": pairs}),
         (1, 251, 5, 1, True, {"per_label": 0.8}),  # a class of .8 has many labels
         (1, 80, 4, 1, False, {}),
+        (1, 600, 2, 1, True, {"per_label": 0.1}),  # 2 % in one class
+        (1, 2400, 2, 1, False, {"per_label": 0.1}),
         (1, 80, 0, 1, False, {}),  # real numbers
         (1, 80, 10, 0, False, {}),  # equal encoders
     ]:

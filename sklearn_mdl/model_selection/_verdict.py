@@ -16,9 +16,10 @@ from sklearn_mdl.model_selection._certainty import SURE, Floats, Sample
 from sklearn_mdl.ranking import pairwise_wilcoxon, shares_best
 
 MOST_NAMES = 4  # maximum number of names in a sentence
-# With one order, at least this many well separated classes and fewer labels per class,
-# alpha is exceeded (python -m benchmarks certainty nulls --separated).
-MANY_CLASSES, FEW_LABELS = 5, 50
+# With one order, false alarms can exceed alpha if there are at least this many classes
+# (python -m benchmarks certainty nulls --separated), or rare ones, which take at most
+# this share of the code of equally frequent classes, and fewer labels per class.
+MANY_CLASSES, RARE, FEW_LABELS = 5, 0.5, 50
 ONE_ORDER = (
     "With one order and few labels or groups per class, false alarms can be more "
     "frequent than alpha if classes are well separated; pass n_orders=4."
@@ -124,8 +125,9 @@ class DatasetVerdict:
         The winner, with the probability that it is best.
     may_exceed_alpha : bool
         True if encoders are called worse, but false alarms can be more frequent than
-        `Verdict.alpha`, since there are one order, five or more classes and fewer than
-        50 labels or groups per class. Labels of a frequent class count less.
+        `Verdict.alpha`, since there are one order, five or more classes or rare ones,
+        and fewer than 50 labels or groups per class. Labels of a frequent class count
+        less.
     """
 
     dataset: str
@@ -389,10 +391,12 @@ def _on_dataset(
 
 
 def _has_few_labels(cell: Cell, n_orders: int) -> bool:
-    """Return True if there is one order, and few labels or groups for many classes."""
-    if n_orders > 1 or cell.n_classes < MANY_CLASSES:
+    """Return True if there is one order, and few labels of many or rare classes."""
+    if n_orders > 1 or cell.is_real:
         return False
     # As many labels of equally frequent classes would have the same code.
     n_balanced = cell.frequency / np.log(cell.n_classes)
+    if cell.n_classes < MANY_CLASSES and n_balanced > RARE * cell.n_samples:
+        return False
     share = len(cell.starts) / cell.n_samples
     return bool(n_balanced * share < FEW_LABELS * cell.n_classes)

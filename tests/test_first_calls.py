@@ -147,7 +147,10 @@ def test_a_device_that_cannot_compute_is_refused_before_the_pass(device):
 
 
 def test_a_comparison_needs_encoders():
-    with pytest.raises(ValueError, match="encoders must be non-empty"):
+    with pytest.raises(
+        ValueError,
+        match=r"^A mapping of encoders must be non-empty, got {}; pass {'raw': X}$",
+    ):
         compare({}, X, Y)
 
 

@@ -364,9 +364,8 @@ def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, dama
     before = cells_in(tmp_path)
     path.write_bytes(damage(path.read_bytes()))
     scored = count_cells(monkeypatch)
-    with pytest.warns(
-        UserWarning, match=r"must hold a complete cell, but .* run again"
-    ):
+    text = f"Running cell {path} again, since it is damaged: "
+    with pytest.warns(UserWarning, match=f"^{re.escape(text)}"):
         small(results=tmp_path).fit(single())
     assert len(scored) == 1
     assert cells_in(tmp_path) == before
@@ -413,7 +412,10 @@ def test_a_cell_without_its_trace_is_reported_and_scored_again(tmp_path, damage)
     else:
         content = first.read_bytes()[:-8] if damage == "cut" else second.read_bytes()
         first.write_bytes(content)
-    with pytest.warns(UserWarning, match="run again"):
+    reason = {"gone": "must exist, but does not"}.get(damage, "must hold ")
+    path = first.with_suffix(".json")
+    text = f"Running cell {path} again, since it is damaged: {first} "
+    with pytest.warns(UserWarning, match=re.escape(text + reason)):
         small(results=tmp_path, n_orders=2).fit(single())
     assert cells_in(tmp_path) == before
 

@@ -252,10 +252,11 @@ def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
     for item in re.split(r",(?=\s*\w+\s*=)", rest) if colon else []:
         param, equals, value = (part.strip() for part in item.partition("="))
         if not equals or param not in known:
+            form = f":PARAM=VALUE,... with PARAM among {sorted(known)}" * bool(known)
+            right = f"{name}:{','.join(f'{k}={v}' for k, v in known.items())}"
             raise ValueError(
-                f"A prior must be given as {name}:PARAM=VALUE,... with PARAM among "
-                f"{sorted(known) or 'none'}, got {item!r}; write {name}"
-                f"{':' * bool(known)}{','.join(f'{k}={v}' for k, v in known.items())}"
+                f"A prior must be given as {name}{form}, got {item!r}; write "
+                f"{right.rstrip(':')}"
             )
         prior.set_params(**{param: _literal(value)})
     prior.check_params()
@@ -287,8 +288,8 @@ def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
         same = [path for path in given if output.exists() and output.samefile(path)]
         if same:
             raise ValueError(
-                f"Output must not replace an input, but {str(output)!r} is "
-                f"{str(same[0])!r}; pass another output path"
+                f"Output must not replace the input {str(same[0])!r}, got "
+                f"{str(output)!r}; pass another output path"
             )
 
 
@@ -298,7 +299,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise FileExistsError(
-            f"Results must go to a folder, got the file {str(path)!r}; pass --out DIR"
+            f"Results must go to a folder, got the file {str(path)!r}; pass another DIR"
         ) from error
 
 

@@ -108,7 +108,7 @@ def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
     prior = "" if stored.switching is None else f", evaluated under {stored.switching}"
     yield (
         f"{stored.n_samples} examples, {stored.n_readouts} readouts, {n_kinds} "
-        f"architectures, {stored.losses.dtype.name}{prior}"
+        f"architecture{'s' * (n_kinds != 1)}, {stored.losses.dtype.name}{prior}"
     )
     if stored.n_classes is not None:
         nats = sklearn_mdl.uniform_codelength(stored.n_samples, stored.n_classes)

@@ -283,7 +283,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
-        cure = "pass readouts=[..., DummyReadout()] (DummyReadoutRegressor() for reals)"
+        cure = "add DummyReadout() (DummyReadoutRegressor() for reals) to the readouts"
         raise invalid("A codelength", "finite", float(switcher.codelength_), cure)
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()
@@ -350,7 +350,7 @@ def environment(device: torch.device) -> dict[str, object]:
 
 def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
-    if device is not None and switcher.n_jobs != "processes":  # processes choose one
+    if device is not None and switcher.n_jobs != "processes":  # each chooses its own
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
     return switcher.set_params(**folders_below(switcher, folder))

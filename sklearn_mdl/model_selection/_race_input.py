@@ -110,9 +110,8 @@ def checked_columns(
     for name, columns in given.items():
         required = before.get(name, columns)
         if columns != required:
-            same = "as in the first call"
-            cure = f"pass X[{required!r}]"
-            raise invalid(f"Columns of {name or 'X'}", same, columns, cure)
+            title, cure = f"Columns of {name or 'X'}", f"pass X[{required!r}]"
+            raise invalid(title, "as in the first call", columns, cure)
     return given
 
 

@@ -86,8 +86,7 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
     """Add the option --out for a folder of results."""
-    help = "folder for the tables and the page"
-    add(parser, "--out", help, "DIR", default, type=Path)
+    add(parser, "--out", "folder for tables and the page", "DIR", default, type=Path)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -100,9 +99,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 def selected(features: Features, options: argparse.Namespace) -> Features:
     """Return the datasets, encoders and rows selected by the options."""
-    for name in (
-        name for title, (arrays, *_) in features.items() for name in (title, *arrays)
-    ):
+    for name in [n for d, (arrays, *_) in features.items() for n in (d, *arrays)]:
         if re.search(r"[\x00-\x1f\x7f-\x9f]", name):  # control characters
             raise ValueError(f"Names must be printable, got {name!r}; rename the file")
     chosen = _named(features, options.datasets, "--datasets")
@@ -144,7 +141,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     """Add the options --device and --precision."""
     add(parser, "--device", "where to compute, such as cpu or cuda:0", "NAME", "auto")
     help = (
-        "number format to which the factors of matrix products are rounded while "
+        "number format to which the inputs of matrix products are rounded while "
         "networks are trained, if the hardware supports it"
     )
     add_choice(parser, "--precision", PRECISIONS, help)

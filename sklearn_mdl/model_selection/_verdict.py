@@ -21,7 +21,7 @@ MOST_NAMES = 4  # maximum number of names in a sentence
 MANY_CLASSES, FEW_LABELS = 5, 50
 ONE_ORDER = (
     "With one order and fewer than 50 labels per class, false alarms can be more "
-    "frequent than alpha if classes are well separated; pass n_orders=4."
+    "frequent than alpha if classes are well separated; pass n_orders=4 (--n-orders 4)."
 )
 MISSING = (
     "The difference cannot be tested: losses of single examples are missing (fit "

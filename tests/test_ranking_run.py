@@ -326,7 +326,9 @@ def test_an_infinite_codelength_is_no_cell(written, monkeypatch):
             return self
 
     monkeypatch.setattr(cells, "_switcher_of", lambda task, device: Endless())
-    with pytest.raises(ValueError, match="must be finite, got inf; pass readouts"):
+    cure = "add DummyReadout() (DummyReadoutRegressor() for reals) to the readouts"
+    text = re.escape(f"A codelength must be finite, got inf; {cure}")
+    with pytest.raises(ValueError, match=f"^{text}$"):
         score_cell(written[1])
 
 
@@ -390,7 +392,7 @@ def test_a_cell_that_was_changed_and_sealed_again_is_reported(
     small(results=tmp_path).fit(single())
     path, before = one_cell(tmp_path), cells_in(tmp_path)
     path.write_bytes(resealed(path.read_bytes(), change))
-    with pytest.warns(UserWarning, match=f"a complete cell, but .*{message}"):
+    with pytest.warns(UserWarning, match=f"since it is damaged: .*{message}"):
         small(results=tmp_path).fit(single())
     assert cells_in(tmp_path) == before
 

@@ -252,7 +252,7 @@ class EncoderRace(BaseEstimator):
         """Add the next labels.
 
         The result does not depend on how you split labels into calls. However, encoders
-        only stop running between calls, so short calls save time.
+        only stop running between calls, so calls with few labels save time.
 
         Parameters
         ----------
@@ -361,7 +361,7 @@ class EncoderRace(BaseEstimator):
             lines.append(f"Out: {', '.join(out)}.")
         if self.should_stop_ and not self.certified_:
             shown = int((self._race.certified & ~self._race.alive).sum())
-            also = f" rules out {shown} of these {len(out)}, and" if out else ""
+            also = f" rules out {shown} of {len(out)}, and" if out else ""
             lines.append(
                 'A normal approximation stopped the race. method="exact"'
                 f"{also} would need more labels to stop."

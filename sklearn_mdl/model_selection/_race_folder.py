@@ -131,11 +131,11 @@ class RaceFolder:
         check_format(path, "race", settings)
         for name, value in self.about.items():
             if (was := settings.get(name)) != value:
-                is_short = not isinstance(value, list | dict)
+                shown = not isinstance(value, list | dict)
                 raise ValueError(
-                    f"{name} must be as when the race in {self.path} began"
-                    f"{f' ({was}), got {value}' * is_short}; pass the earlier value, "
-                    "or another folder (--out), since a change voids the guarantee"
+                    f"{name}{' (--readouts)' * (name == 'switcher')} must be as when "
+                    f"the race in {self.path} began{f' ({was}), got {value}' * shown}"
+                    "; pass the earlier value, or another folder (--out)"
                 )
 
     def _read(self, path: Path, n_before: int) -> Step:

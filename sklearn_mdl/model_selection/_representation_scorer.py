@@ -126,7 +126,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     n_permutations : int, default=None
         Number of label permutations for a p-value of every cell, as in
         :meth:`MDLReadoutSwitcher.permutation_test`. The test only uses the kernel
-        readouts in the list, and has no effect on scores from calls of the instance.
+        readouts in the list. If you call the instance as a scorer, there is no test.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
         ``alpha`` of :class:`EncoderRace`. Encoders that lose to the same encoder on

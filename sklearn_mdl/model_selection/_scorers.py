@@ -110,8 +110,8 @@ def codelength_scorer(
         if difference:
             raise ValueError(
                 f"X and y must be the rows and labels of the fit, but {difference}; "
-                "pass the X and y of fit (in a search, cv=PrequentialSplit())"
-                f"{', and set the random_state of its steps' * bool(fitted.steps)}, or "
+                "pass the X and y of fit (in a search, cv=PrequentialSplit()), "
+                f"{'set random_state in steps that have it, ' * bool(fitted.steps)}or "
                 "score new rows with heldout_codelength_scorer"
             )
         total += float(fitted.switcher.codelengths_.mean())

@@ -73,7 +73,7 @@ class RankStatistics(CellArrays):
             Use ``print(best)`` to show it as sentences. ``encoder`` has the shortest
             code or, over all datasets, the best average rank. ``probability`` is the
             probability that it is also best by expected codelength over fresh draws of
-            equal size. It also has ``ties``, ``rival`` and ``more_labels``.
+            equal size. ``ties``, ``rival`` and ``more_labels`` give more detail.
 
         Raises
         ------

@@ -227,9 +227,9 @@ class CellStore:
             if task.readouts is None or own in others:
                 continue
             now = default_terms(*task.readouts)[0]
-            was = {_other_terms(path, identity) for path in others} - {None, now}
-            if was:
-                changes.setdefault((task.dataset, now), []).append(min(was))
+            stored = [t for p in others if (t := _other_terms(p, identity))]
+            if stored and stored[0] != now:
+                changes.setdefault((task.dataset, now), []).append(stored[0])
         for (dataset, now), was in changes.items():
             warn_caller(
                 f"On {dataset!r}, stored cells with other readouts ({was[0]}) are run "

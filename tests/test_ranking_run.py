@@ -414,7 +414,7 @@ def test_a_cell_without_its_trace_is_reported_and_scored_again(tmp_path, damage)
     else:
         content = first.read_bytes()[:-8] if damage == "cut" else second.read_bytes()
         first.write_bytes(content)
-    reason = {"gone": "must exist, but does not"}.get(damage, "must hold ")
+    reason = "is missing" if damage == "gone" else "must hold "
     path = first.with_suffix(".json")
     text = f"Running cell {path} again, since it is damaged: {first} "
     with pytest.warns(UserWarning, match=re.escape(text + reason)):

@@ -73,10 +73,11 @@ class TraceFile(NamedTuple):
         ValueError
             If the file is damaged or belongs to another cell.
         """
+        if not self.path.is_file():
+            raise FileNotFoundError(f"{self.path} is missing; call fit again")
         arrays, about = read_archive(self.path, "trace")
         if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
-            required, given = "the trace of its cell", "it holds another cell's trace"
-            raise damaged(self.path, required, given, "delete this file")
+            raise damaged(self.path, "this cell's trace", "it has another", "delete it")
         return Trace(**arrays)
 
 
@@ -230,9 +231,7 @@ class Cell:
             If rows have groups, but the cell was read from a file, which omits groups.
         """
         if self.groups is None and "groups" in (self.data or {}):
-            raise FileNotFoundError(
-                "Intervals need the groups of rows, which files omit; call fit again"
-            )
+            raise FileNotFoundError("The groups of rows are missing; call fit again")
         if self.groups is None:
             return np.arange(self.n_samples)
         rows = draw_order(self.seed, self.order, self.n_samples, self.groups)

@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> None:
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
     print_results(scorer, options.out, comparison, pairs)
     print(f"\n{representations}")
-    print(f"saved cells in {options.out / 'cells'}; another run only scores others")
+    print(f"saved cells in {options.out / 'cells'}, which another run reuses")
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:

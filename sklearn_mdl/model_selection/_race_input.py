@@ -46,7 +46,7 @@ def base_switcher(
         raise invalid("n_classes", required, n_classes, cure)
     if is_real and method == "exact":
         cure = "pass method='asymptotic', since losses are unbounded"
-        raise invalid("method", "'asymptotic' for regressors", method, cure)
+        raise invalid("method", "'asymptotic' for real labels", method, cure)
     refuse_new_classes(given)
     copied: Switcher = clone(given or MDLReadoutSwitcher("linear"))
     return copied.set_params(store="memory", checkpoint=None, shuffle=False)

@@ -401,7 +401,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
             if self.n_permutations is not None and dataset.groups is not None:
-                raise unsupported(PERMUTATIONS, GROUPS, "pass n_permutations=None")
+                cure = "omit n_permutations (--permutations)"
+                raise unsupported(PERMUTATIONS, GROUPS, cure)
             n_labels = len(dataset.labels)
             switcher = self.switcher or default_switcher(n_labels, dataset.is_real)
             readouts = _equal_readouts(switcher, dataset)

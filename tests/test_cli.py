@@ -753,7 +753,7 @@ def test_priors_are_parsed(text, params):
         ("fixed-share:11", "'alpha', 'm', .*got '11'"),
         ("fixed-share:n=11", "got 'n=11'; write fixed-share"),
         ("fixed-share:m=2,n=11", "got 'n=11'"),
-        ("bayes:m=11", "with PARAM among none, got 'm=11'"),
+        ("bayes:m=11", "must be given as bayes, got 'm=11'; write bayes"),
         ("fixed-share:m=0.5", "`m` must be a finite number of at least 1"),
         ("fixed-share:m=many", "`m` must .* got 'many'"),
         ("fixed-share:m=2,alpha=0.1", "`m` or `alpha`, not both"),
@@ -1106,6 +1106,14 @@ LINKS = {"itself": None, "a symlink": Path.symlink_to, "a hard link": Path.hardl
 BOTH = ["features.npy", "labels.npy"]
 
 
+@pytest.mark.usefixtures("files")
+def test_encode_asks_for_labels_that_a_file_of_features_lacks(tmp_path, capsys):
+    path = str(tmp_path / "features.npy")
+    assert main(["encode", path, "--out", str(tmp_path / "labels.mdl")]) == 2
+    text = "LABELS must be given for a .npy file, got none; add y.npy"
+    assert complaint(capsys, "encode") == f"sklearn-mdl encode: {text}"
+
+
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize(
     "command",
@@ -1128,7 +1136,8 @@ def test_no_output_replaces_what_is_read(tmp_path, capsys, monkeypatch, command,
         LINKS[link](out, target)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert main([*command, str(tmp_path / "." / out)]) == 2
-    assert "Output must not replace an input" in complaint(capsys, command[0])
+    text = rf"Output must not replace the input '\S*{target}', got '\S*{out}'; pass"
+    assert re.search(f"{text} another output path$", complaint(capsys, command[0]))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -1137,7 +1146,7 @@ def test_remix_does_not_write_over_its_losses(fitted, tmp_path, capsys):
     save_losses(tmp_path / "bayes-codelengths.npy", load_losses(losses))
     given = ["remix", str(tmp_path / "bayes-codelengths.npy"), "--prior", "bayes"]
     assert main([*given, "--out", str(tmp_path)]) == 2
-    assert "Output must not replace an input" in complaint(capsys, "remix")
+    assert "Output must not replace the input" in complaint(capsys, "remix")
 
 
 @pytest.mark.parametrize("out", [".", "ranking", "two/more", "../features", "link"])

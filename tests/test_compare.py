@@ -187,8 +187,13 @@ def test_pipelines():
     classifier = make_pipeline(PCA(2), LogisticRegression())
     with pytest.raises(TypeError, match=r"must have transform.*pipeline\[:-1\]"):
         compare([classifier], X, Y)
-    with pytest.raises(TypeError, match=r"got a class; pass PCA\(\)"):
+    text = r"(?m)^Encoder 'PCA' must be an instance, got a class; pass PCA\(\)$"
+    with pytest.raises(TypeError, match=text):
         compare([PCA], X, Y)
+    with pytest.raises(TypeError, match=r"(?m), got int; to use X itself, pass None$"):
+        compare([3], X, Y)
+    with pytest.raises(ValueError, match=r"'nothing' on .* gives NoneType for 60 labe"):
+        compare({"nothing": lambda rows: None}, X, Y)
     with pytest.raises(ValueError, match=r"write compare\(\{\"pca\": encoder\}, X"):
         compare({"pca": PCA(2)}, y=Y)
 

@@ -1,6 +1,7 @@
 """Within a dataset of a ranking all encoders have the same readouts, and it is said."""
 
 import csv
+import re
 import warnings
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_all_encoders_have_the_readouts_that_the_widest_can_bear(small_grid, tmp
     assert terms(scorer) == {"w2": wide, "w40": wide} != terms(alone)
     assert not alone.common_settings_notes_
     note = scorer.common_settings_notes_["d"]
-    assert "most features, w40 (40): " in note
+    assert "most features, w40 (40 features): " in note
     assert "w2 (2 features)" in note
     assert str(wide) in note
     assert str(terms(alone)["w2"]) in note
@@ -75,7 +76,10 @@ def test_a_wide_encoder_that_comes_later_runs_the_others_again(small_grid, tmp_p
     first = RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(
         study(2, 4)
     )
-    with pytest.warns(UserWarning, match=r"2 stored cells .* are run again"):
+    old, new = (str(terms_of(default_readouts(d, 3))) for d in (4, 40))
+    text = f"On 'd', stored cells with other readouts ({old}) are run again (2 in all)"
+    text += f", since all encoders must have {new}"
+    with pytest.warns(UserWarning, match=f"^{re.escape(text)}$"):
         second = RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(
             study(2, 4, 40)
         )
@@ -89,6 +93,16 @@ def test_a_wide_encoder_that_comes_later_runs_the_others_again(small_grid, tmp_p
     assert_array_equal(again.codelengths_, first.codelengths_)
     assert [c.seconds for c in again.cells_] == [c.seconds for c in first.cells_]
     assert not again.common_settings_notes_
+
+
+def test_a_cell_without_its_trace_has_no_other_readouts(small_grid, tmp_path):
+    RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(study(2, 4))
+    next((tmp_path / "cells").glob("*.safetensors")).unlink()
+    with pytest.warns(
+        UserWarning, match="^Running cell .* again, since it is damaged: "
+    ) as caught:
+        RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(study(2, 4))
+    assert len(caught) == 1
 
 
 def test_readouts_that_the_user_names_are_everybodys(small_grid):

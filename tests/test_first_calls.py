@@ -35,7 +35,11 @@ FORMS = [
     (([("w", X, Y)], {"raw": None}), "got list of length 1; write"),
     ((X,), "got ndarray of shape (60, 13); write"),
     (("features/mnist",), "got 'features/mnist'; write"),
-    (({"w": (X, Y)},), "{'w': (X, y)} with encoders="),
+    (
+        ({"w": (X, Y)},),
+        "Dataset 'w' needs encoders, got none; for example, pass encoders={\"raw\": "
+        "None}",
+    ),
     (
         ({"w": (X, Y)}, {"clip": A, "dino": B}),
         "write {'w': ({'clip': array, 'dino': array}, y)} without",
@@ -45,7 +49,10 @@ FORMS = [
     (({"w": (X, Y)}, {"clip": A.tolist()}), "'clip': list of length 60"),
     (({"clip": A, "dino": B}, Y), "{'data': ({'clip': array, 'dino': array}, y)}"),
     (({"clip": A, "dino": B},), "'clip' is ndarray .* ({\"clip\": array}, y)"),
-    (({"w": ({"clip": A}, Y)}, {"raw": None}), "write encoders=None"),
+    (
+        ({"w": ({"clip": A}, Y)}, {"raw": None}),
+        "'w' already holds features, but encoders are given; pass encoders=None",
+    ),
     (({"w": (X, Y)}, PCA(2)), 'got PCA; write encoders={"name": encoder}'),
     (
         ({"w": (X, Y)}, [PCA(2)]),
@@ -150,7 +157,10 @@ def test_a_device_that_cannot_compute_is_refused_before_the_pass(device):
 
 
 def test_a_comparison_needs_encoders():
-    with pytest.raises(ValueError, match="encoders must be non-empty"):
+    with pytest.raises(
+        ValueError,
+        match=r"^A mapping of encoders must be non-empty, got {}; pass {'raw': X}$",
+    ):
         compare({}, X, Y)
 
 

@@ -124,7 +124,7 @@ def test_an_earlier_line_may_not_change(study, capsys):
     good = path.read_text()
     capsys.readouterr()
     path.write_text(good.replace(labels[0], "emu", 1) + "cat\n")
-    held = f"must hold '{labels[0]}' in line 1, as before, but it is 'emu'"
+    held = f"must hold '{labels[0]}' in line 1, as before, but now it holds 'emu'"
     assert held in complaint(capsys, race(study, "--once"))
     path.write_text("\n".join(good.split()[:4]))
     assert "in line 5, as before, but the line is missing" in complaint(

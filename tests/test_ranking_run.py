@@ -326,7 +326,9 @@ def test_an_infinite_codelength_is_no_cell(written, monkeypatch):
             return self
 
     monkeypatch.setattr(cells, "_switcher_of", lambda task, device: Endless())
-    with pytest.raises(ValueError, match="must be finite, got inf; pass readouts"):
+    cure = "add DummyReadout() (DummyReadoutRegressor() for reals) to the readouts"
+    text = re.escape(f"A codelength must be finite, got inf; {cure}")
+    with pytest.raises(ValueError, match=f"^{text}$"):
         score_cell(written[1])
 
 
@@ -364,9 +366,8 @@ def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, dama
     before = cells_in(tmp_path)
     path.write_bytes(damage(path.read_bytes()))
     scored = count_cells(monkeypatch)
-    with pytest.warns(
-        UserWarning, match=r"must hold a complete cell, but .* run again"
-    ):
+    text = f"Running cell {path} again, since it is damaged: "
+    with pytest.warns(UserWarning, match=f"^{re.escape(text)}"):
         small(results=tmp_path).fit(single())
     assert len(scored) == 1
     assert cells_in(tmp_path) == before
@@ -391,7 +392,7 @@ def test_a_cell_that_was_changed_and_sealed_again_is_reported(
     small(results=tmp_path).fit(single())
     path, before = one_cell(tmp_path), cells_in(tmp_path)
     path.write_bytes(resealed(path.read_bytes(), change))
-    with pytest.warns(UserWarning, match=f"a complete cell, but .*{message}"):
+    with pytest.warns(UserWarning, match=f"since it is damaged: .*{message}"):
         small(results=tmp_path).fit(single())
     assert cells_in(tmp_path) == before
 
@@ -413,7 +414,10 @@ def test_a_cell_without_its_trace_is_reported_and_scored_again(tmp_path, damage)
     else:
         content = first.read_bytes()[:-8] if damage == "cut" else second.read_bytes()
         first.write_bytes(content)
-    with pytest.warns(UserWarning, match="run again"):
+    reason = "is missing" if damage == "gone" else "must hold "
+    path = first.with_suffix(".json")
+    text = f"Running cell {path} again, since it is damaged: {first} "
+    with pytest.warns(UserWarning, match=re.escape(text + reason)):
         small(results=tmp_path, n_orders=2).fit(single())
     assert cells_in(tmp_path) == before
 

@@ -737,7 +737,7 @@ def _bad_inputs():
             given,
             {"e": None},
             ValueError,
-            "'d' holds features already, but got encoders too",
+            "'d' already holds features, but encoders are given; pass encoders=None",
         ),
         "mixed": (
             {**given, "x": (X, y)},

@@ -6,6 +6,7 @@ A codelength needs no held-out rows: one split, all rows on both sides.
 import copy
 import functools
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -347,7 +348,13 @@ def test_rows_a_little_different_before_a_transformer_are_others(encoder, other)
 def test_steps_that_draw_unseeded_numbers_need_a_seed():
     X, y = digits()
     pipe = piped(PCA(5, svd_solver="randomized")).fit(X, y)
-    with pytest.raises(ValueError, match=r"set the random_state"):
+    text = (
+        "X and y must be the rows and labels of the fit, but X holds other rows, or "
+        "the same rows in another order; pass the X and y of fit (in a search, "
+        "cv=PrequentialSplit()), set random_state in steps that have it, or score new "
+        "rows with heldout_codelength_scorer"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         codelength_scorer(pipe, X, y)
 
 

@@ -44,7 +44,7 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Train the network on X, (n_samples, n_features). Ignore y."""
-        least = -(-11 // self.n_copies)  # MLPRegressor must hold out 2 of 11
+        least = -(-11 // self.n_copies)  # of 11 rows, MLPRegressor holds out 2
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=max(2, least))
         rng = check_random_state(self.random_state)
         targets = np.tile(X, (self.n_copies, 1))

@@ -27,6 +27,8 @@ def run(options: argparse.Namespace) -> None:
     inputs = options.features, options.labels, options.groups
     _options.check_output(options.out, inputs, sklearn_mdl.switcher.is_message)
     switcher = _options.switcher_of(options)
+    if options.labels is None and options.features.suffix == ".npy":
+        raise ValueError("LABELS must be given for a .npy file, got none; add y.npy")
     X, y = _options.load_rows(options.features, options.labels or options.features)
     groups = _options.groups_of(options)
     message, fitted = sklearn_mdl.switcher.encode(switcher, X, y, groups)

@@ -86,8 +86,7 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
     """Add the option --out for a folder of results."""
-    help = "folder for the tables and the page"
-    add(parser, "--out", help, "DIR", default, type=Path)
+    add(parser, "--out", "folder for tables and the page", "DIR", default, type=Path)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -100,9 +99,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 def selected(features: Features, options: argparse.Namespace) -> Features:
     """Return the datasets, encoders and rows selected by the options."""
-    for name in (
-        name for title, (arrays, *_) in features.items() for name in (title, *arrays)
-    ):
+    for name in [n for d, (arrays, *_) in features.items() for n in (d, *arrays)]:
         if re.search(r"[\x00-\x1f\x7f-\x9f]", name):  # control characters
             raise ValueError(f"Names must be printable, got {name!r}; rename the file")
     chosen = _named(features, options.datasets, "--datasets")
@@ -144,7 +141,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     """Add the options --device and --precision."""
     add(parser, "--device", "where to compute, such as cpu or cuda:0", "NAME", "auto")
     help = (
-        "number format to which the factors of matrix products are rounded while "
+        "number format to which the inputs of matrix products are rounded while "
         "networks are trained, if the hardware supports it"
     )
     add_choice(parser, "--precision", PRECISIONS, help)
@@ -252,10 +249,11 @@ def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
     for item in re.split(r",(?=\s*\w+\s*=)", rest) if colon else []:
         param, equals, value = (part.strip() for part in item.partition("="))
         if not equals or param not in known:
+            form = f":PARAM=VALUE,... with PARAM among {sorted(known)}" * bool(known)
+            right = f"{name}:{','.join(f'{k}={v}' for k, v in known.items())}"
             raise ValueError(
-                f"A prior must be given as {name}:PARAM=VALUE,... with PARAM among "
-                f"{sorted(known) or 'none'}, got {item!r}; write {name}"
-                f"{':' * bool(known)}{','.join(f'{k}={v}' for k, v in known.items())}"
+                f"A prior must be given as {name}{form}, got {item!r}; write "
+                f"{right.rstrip(':')}"
             )
         prior.set_params(**{param: _literal(value)})
     prior.check_params()
@@ -287,8 +285,8 @@ def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
         same = [path for path in given if output.exists() and output.samefile(path)]
         if same:
             raise ValueError(
-                f"Output must not replace an input, but {str(output)!r} is "
-                f"{str(same[0])!r}; pass another output path"
+                f"Output must not replace the input {str(same[0])!r}, got "
+                f"{str(output)!r}; pass another output path"
             )
 
 
@@ -298,7 +296,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise FileExistsError(
-            f"Results must go to a folder, got the file {str(path)!r}; pass --out DIR"
+            f"Results must go to a folder, got the file {str(path)!r}; pass another DIR"
         ) from error
 
 

@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help=help)
     help = "number of classes that can occur (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
-    help = "also stop once no encoder can be over NATS per label ahead of the leader"
+    help = "also stop if no encoder can beat the leader by more than NATS per label"
     _options.add(parser, "--within", help, "NATS", type=float)
     help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
@@ -146,7 +146,7 @@ def _check_former(
     for i, label in enumerate(seen):
         line = lines[i] if i < len(lines) else None
         if line != label and not (is_real and _same_number(line, label)):
-            state = "the line is missing" if line is None else f"it is {line!r}"
+            state = "the line is missing" if line is None else f"now it holds {line!r}"
             raise ValueError(
                 f"{path} must hold {label!r} in line {i + 1}, as before, but {state}; "
                 "restore the line, or start a new race with another --out"

@@ -52,8 +52,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
         "race the encoders on each dataset first, and do not score those that lose to "
-        "the same encoder on all; the value, such as 0.05, is the highest probability "
-        "of eliminating the best encoder on a dataset (default: no race)"
+        "the same encoder on every dataset; N, such as 0.05, is the approximate "
+        "probability of eliminating the best encoder on a dataset (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
     help = (
@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> None:
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
     print_results(scorer, options.out, comparison, pairs)
     print(f"\n{representations}")
-    print(f"saved cells in {options.out / 'cells'}; run again to score missing cells")
+    print(f"saved cells in {options.out / 'cells'}, which another run reuses")
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:

@@ -38,8 +38,9 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     Raises
     ------
     ValueError
-        If a column or group is missing, if labels are missing or not numbers although
-        the options require this, or if the texts have too few words.
+        If a column or group is missing, if a label is missing and ``--missing`` is
+        "raise", if labels are not numbers and ``--targets`` is "real", or if the texts
+        have too few words.
     """
     from sklearn_mdl._core.io.reading import readable  # imports scikit-learn
 

@@ -123,8 +123,8 @@ def with_all_encoders(
     text = f"time_budget ran out before every encoder was scored on {left}"
     if left and len(left) == len(names):
         raise ValueError(
-            f"{text}, so nothing can be ranked; pass a larger time_budget (cells saved "
-            "in results=FOLDER are not run again)"
+            f"{text}, so nothing can be ranked; pass a larger time_budget; cells saved "
+            "in results=FOLDER (--out FOLDER) are not run again"
         )
     if left:
         warn_caller(f"{text}; these datasets are left out; pass a larger time_budget")

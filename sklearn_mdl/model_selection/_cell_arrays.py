@@ -241,8 +241,8 @@ def _terms_note(cells: Sequence[Cell]) -> str:
     first = min(changed.values(), key=lambda cell: cell.n_features)
     more = f". {len(changed) - 1} more would also differ" if len(changed) > 1 else ""
     return (
-        f"{widest.dataset}: all encoders use the readouts for the encoder with the "
-        f"most features, {widest.encoder} ({widest.n_features}): {widest.terms}. "
+        f"{widest.dataset}: all encoders use the readouts of the encoder with the most "
+        f"features, {widest.encoder} ({widest.n_features} features): {widest.terms}. "
         f"Scored separately, {first.encoder} ({first.n_features} features) would have "
         f"{Terms.from_json(first.alone)}{more}"
     )

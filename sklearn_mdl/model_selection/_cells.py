@@ -73,10 +73,11 @@ class TraceFile(NamedTuple):
         ValueError
             If the file is damaged or belongs to another cell.
         """
+        if not self.path.is_file():
+            raise FileNotFoundError(f"{self.path} is missing; call fit again")
         arrays, about = read_archive(self.path, "trace")
         if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
-            required, given = "the trace of its cell", "it holds another cell's trace"
-            raise damaged(self.path, required, given, "delete this file")
+            raise damaged(self.path, "this cell's trace", "it has another", "delete it")
         return Trace(**arrays)
 
 
@@ -230,9 +231,7 @@ class Cell:
             If rows have groups, but the cell was read from a file, which omits groups.
         """
         if self.groups is None and "groups" in (self.data or {}):
-            raise FileNotFoundError(
-                "Intervals need the groups of rows, which files omit; call fit again"
-            )
+            raise FileNotFoundError("The groups of rows are missing; call fit again")
         if self.groups is None:
             return np.arange(self.n_samples)
         rows = draw_order(self.seed, self.order, self.n_samples, self.groups)
@@ -283,7 +282,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
-        cure = "pass readouts=[..., DummyReadout()] (DummyReadoutRegressor() for reals)"
+        cure = "add DummyReadout() (DummyReadoutRegressor() for reals) to the readouts"
         raise invalid("A codelength", "finite", float(switcher.codelength_), cure)
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()
@@ -350,7 +349,7 @@ def environment(device: torch.device) -> dict[str, object]:
 
 def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
-    if device is not None and switcher.n_jobs != "processes":  # processes choose one
+    if device is not None and switcher.n_jobs != "processes":  # each chooses its own
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
     return switcher.set_params(**folders_below(switcher, folder))

@@ -244,7 +244,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     table = np.asarray(codelengths, dtype=np.float64)
     n_orders = table.shape[2] if table.ndim == 3 else 1
     if n_orders < 2:
-        cure = "call fit with n_orders=3"
+        cure = "fit RepresentationScorer(n_orders=3)"
         raise invalid("The number of orders", "at least 2", n_orders, cure)
     return OrderSpread(paired_means(table), _deviations(table), n_orders)
 

@@ -25,7 +25,8 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
     Parameters
     ----------
     tasks : sequence of Task or Failure
-        Tasks of a ranking. There is no race on datasets with groups.
+        Tasks of a ranking. If a dataset has groups, or fewer than two encoders that did
+        not fail, no encoder is eliminated.
     alpha : float
         Level of each race.
 

@@ -160,7 +160,7 @@ def gather(
         _report_gaps(gaps, missing)
         gathered = {name: own for name, own in gathered.items() if name not in gaps}
     if not names:
-        raise invalid("encoders", "non-empty", {}, "pass {'data': ({'raw': X}, y)}")
+        raise invalid("A mapping of encoders", "non-empty", {}, "pass {'raw': X}")
     if not gathered:
         raise ValueError(
             f"Ranking needs at least one dataset with all encoders {names}, got none; "
@@ -195,10 +195,9 @@ def _gather_one(
     labels = np.asarray(as_labels(as_array(parts[1]), called))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
-        text = f"needs encoders, got none; write {{{name!r}: (X, y)}} with encoders="
-        text += '{"raw": None}'
+        text = 'needs encoders, got none; for example, pass encoders={"raw": None}'
         if given:
-            text = "holds features already, but got encoders too; write encoders=None"
+            text = "already holds features, but encoders are given; pass encoders=None"
         raise ValueError(f"Dataset {name!r} {text}")
     by_name = data if isinstance(data, Mapping) else {name: data}
     for rows in (*by_name.values(), *parts[2:]):
@@ -351,7 +350,7 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
             f"{name} gives {given} for {len(labels)} labels; pass one row for each "
-            "label: X.reshape(len(X), -1), or X.toarray() if X is sparse"
+            "label (images: X.reshape(len(X), -1); sparse X: X.toarray())"
         )
     if fault := non_finite(X):
         raise ValueError(

@@ -53,8 +53,8 @@ class ExportedProbe:
     mean, deviation : ndarray of shape (d,)
         The mean is subtracted from each column, which is then divided by the deviation.
     is_unit : bool
-        Whether scaled rows are then divided by their length. If not, scaled features
-        are clipped to the range from -6 to 6.
+        Whether scaled rows are then divided by their Euclidean norm. If not, scaled
+        features are clipped to the range from -6 to 6.
     weights : ndarray of shape (n_classes, d)
     intercepts : ndarray of shape (n_classes,)
     classes : ndarray of shape (n_classes,)

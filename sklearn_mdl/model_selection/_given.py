@@ -158,6 +158,8 @@ def _cure_of(given: object) -> str:
         return f"write {_code_for(given)}"
     if isinstance(given, type):
         return f"pass an instance, {given.__name__}(...)"
+    if _is_array(given):  # only in a race
+        return "pass names of encoders, EncoderRace([...]), and features to update"
     return "pass None to use X as it is, or FunctionTransformer(f) for a function f"
 
 

@@ -115,9 +115,9 @@ class EncoderRace(BaseEstimator):
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and needs about twice
         as many labels to stop. "asymptotic" uses a normal approximation, and only from
-        30 compared labels on, of which ten must be outside the most common class. This
-        fails if rare labels cost much, such as wrong labels. Real labels have no such
-        guard. Once the race stops, `certified_` shows if "exact" would also stop it.
+        30 compared labels on, of which ten must be outside the most common class (if
+        labels are classes). It fails if rare labels cost much, such as wrong labels.
+        Once the race stops, `certified_` shows if "exact" would also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
@@ -252,7 +252,7 @@ class EncoderRace(BaseEstimator):
         """Add the next labels.
 
         The result does not depend on how you split labels into calls. However, encoders
-        only stop running between calls, so short calls save time.
+        only stop running between calls, so calls with few labels save time.
 
         Parameters
         ----------
@@ -361,10 +361,10 @@ class EncoderRace(BaseEstimator):
             lines.append(f"Out: {', '.join(out)}.")
         if self.should_stop_ and not self.certified_:
             shown = int((self._race.certified & ~self._race.alive).sum())
-            also = f" rules out {shown} of the {len(out)}, and" if out else ""
+            also = f" rules out {shown} of {len(out)}, and" if out else ""
             lines.append(
-                "The asymptotic process stopped the race. The exact process"
-                f"{also} would take more labels."
+                'A normal approximation stopped the race. method="exact"'
+                f"{also} would need more labels to stop."
             )
         share = f"most {100 * self.alpha:g} % of races err, whenever you look"
         how = "At" if self.method == "exact" else "By a normal approximation, at"

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_mdl._core.io.environment import cut_short
 from sklearn_mdl._core.io.formats import check_format, with_format
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.reading import readable
@@ -132,10 +131,11 @@ class RaceFolder:
         check_format(path, "race", settings)
         for name, value in self.about.items():
             if (was := settings.get(name)) != value:
+                shown = not isinstance(value, list | dict)
                 raise ValueError(
-                    f"{name} must be {cut_short(was)}, as when the race in {self.path} "
-                    f"began, got {cut_short(value)}; pass the earlier value, or "
-                    "another folder (--out), since a change voids the guarantee"
+                    f"{name}{' (--readouts)' * (name == 'switcher')} must be as when "
+                    f"the race in {self.path} began{f' ({was}), got {value}' * shown}"
+                    "; pass the earlier value, or another folder (--out)"
                 )
 
     def _read(self, path: Path, n_before: int) -> Step:

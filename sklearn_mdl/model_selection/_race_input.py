@@ -46,7 +46,7 @@ def base_switcher(
         raise invalid("n_classes", required, n_classes, cure)
     if is_real and method == "exact":
         cure = "pass method='asymptotic', since losses are unbounded"
-        raise invalid("method", "'asymptotic' for regressors", method, cure)
+        raise invalid("method", "'asymptotic' for real labels", method, cure)
     refuse_new_classes(given)
     copied: Switcher = clone(given or MDLReadoutSwitcher("linear"))
     return copied.set_params(store="memory", checkpoint=None, shuffle=False)
@@ -110,9 +110,8 @@ def checked_columns(
     for name, columns in given.items():
         required = before.get(name, columns)
         if columns != required:
-            same = "as in the first call"
-            cure = f"pass X[{required!r}]"
-            raise invalid(f"Columns of {name or 'X'}", same, columns, cure)
+            title, cure = f"Columns of {name or 'X'}", f"pass X[{required!r}]"
+            raise invalid(title, "as in the first call", columns, cure)
     return given
 
 

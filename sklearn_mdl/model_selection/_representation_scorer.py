@@ -126,7 +126,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     n_permutations : int, default=None
         Number of label permutations for a p-value of every cell, as in
         :meth:`MDLReadoutSwitcher.permutation_test`. The test only uses the kernel
-        readouts in the list, and has no effect on scores from calls of the instance.
+        readouts in the list. If you call the instance as a scorer, there is no test.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
         ``alpha`` of :class:`EncoderRace`. Encoders that lose to the same encoder on
@@ -401,7 +401,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
             if self.n_permutations is not None and dataset.groups is not None:
-                raise unsupported(PERMUTATIONS, GROUPS, "pass n_permutations=None")
+                cure = "omit n_permutations (--permutations)"
+                raise unsupported(PERMUTATIONS, GROUPS, cure)
             n_labels = len(dataset.labels)
             switcher = self.switcher or default_switcher(n_labels, dataset.is_real)
             readouts = _equal_readouts(switcher, dataset)

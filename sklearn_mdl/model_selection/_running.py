@@ -107,7 +107,10 @@ def run_tasks(
 
 
 def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
-    """Return stored cells, and failures to look for them, keyed by task number."""
+    """Return the stored cells, keyed by task number.
+
+    If a cell cannot be looked up, a `Failure` replaces it.
+    """
     kept: Outcomes = {}
     if store is None:
         return kept
@@ -128,7 +131,7 @@ def _run_missing(
     n_jobs: int | None,
     **options: Any,
 ) -> Iterator[tuple[int, Cell | Failure]]:
-    """Score cells, store them, and yield each with the number of its task.
+    """Score cells, store them, and yield the number and outcome of each task.
 
     The options are passed to :func:`run_side_by_side`.
     """

@@ -110,8 +110,8 @@ def codelength_scorer(
         if difference:
             raise ValueError(
                 f"X and y must be the rows and labels of the fit, but {difference}; "
-                "pass the X and y of fit (in a search, cv=PrequentialSplit())"
-                f"{', and set the random_state of all steps' * bool(fitted.steps)}, or "
+                "pass the X and y of fit (in a search, cv=PrequentialSplit()), "
+                f"{'set random_state in steps that have it, ' * bool(fitted.steps)}or "
                 "score new rows with heldout_codelength_scorer"
             )
         total += float(fitted.switcher.codelengths_.mean())
@@ -297,7 +297,7 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
     """Raise ValueError if there are rows to score and the fit had groups."""
     if n_rows and fitted._run.schedule.ends:
-        cure = "call heldout_codelengths(X, y, groups=...), or fit for the same rows"
+        cure = "call heldout_codelengths(X, y, groups=g), or read codelength_ after fit"
         raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
 
 
@@ -443,9 +443,9 @@ class PrequentialSplit:
         """
         if groups is not None:
             raise ValueError(
-                "groups must reach fit, but without metadata routing only cv has them; "
-                "call sklearn.set_config(enable_metadata_routing=True), and on the "
-                "switcher set_fit_request(groups=True)"
+                "groups must reach fit, but without metadata routing only cv gets "
+                "them; call sklearn.set_config(enable_metadata_routing=True) and "
+                "switcher.set_fit_request(groups=True)"
             )
         rows = np.arange(num_samples(X))
         yield rows, rows

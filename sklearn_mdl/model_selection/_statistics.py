@@ -73,7 +73,7 @@ class RankStatistics(CellArrays):
             Use ``print(best)`` to show it as sentences. ``encoder`` has the shortest
             code or, over all datasets, the best average rank. ``probability`` is the
             probability that it is also best by expected codelength over fresh draws of
-            equal size. It also has ``ties``, ``rival`` and ``more_labels``.
+            equal size. ``ties``, ``rival`` and ``more_labels`` give more detail.
 
         Raises
         ------
@@ -128,10 +128,11 @@ class RankStatistics(CellArrays):
             curves.append(np.array([[c.codelengths for c in row] for row in encoders]))
             cell, least = encoders[0][0], curves[-1].min()
             if cell.n_samples < 40 or least < 0:
+                cure = f"read best({cell.dataset!r}).more_labels instead"
                 raise ValueError(
                     "extrapolate needs 40 labels or more, and no negative losses, but "
-                    f"{cell.dataset!r} has {cell.n_samples} labels and losses from "
-                    f"{least:.3g}; read best({cell.dataset!r}).more_labels instead"
+                    f"{cell.dataset!r} has {cell.n_samples} labels, and the smallest "
+                    f"loss is {least:.3g}; {cure if least < 0 else 'add labels'}"
                 )
             rows = np.arange(curves[-1].shape[-1])
             units.append([c.starts.searchsorted(rows, "right") for c in encoders[0]])

@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
-    """Return a cell's JSON, with the results in `Cell.kept`, identity and checksum."""
+    """Return JSON of a cell: its identity, the results in `Cell.kept`, a checksum."""
     kept = cell.kept()
     if math.isnan(cell.accuracy):  # NaN is not JSON
         kept["accuracy"] = None
@@ -112,9 +112,10 @@ def _content(text: bytes, where: object) -> dict[str, object]:
 
 
 def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
-    """Return a stored cell's ``terms``, or None if the rest of its identity differs.
+    """Return the ``terms`` of a stored cell whose identity is otherwise the same.
 
-    Also return None for an unreadable file, or if the user gave a list of readouts.
+    Return None if the rest of the identity differs, if the file is unreadable, or if
+    the user gave a list of readouts.
     """
     try:
         with path.open("rb") as file:
@@ -138,22 +139,22 @@ class CellStore:
         The directory, which is created when the first cell is saved.
     *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
         Switchers of different classes. The identity of a cell includes the settings of
-        the switcher of its class.
+        the switcher whose class the cell's task uses.
 
     Raises
     ------
     TypeError
         If a setting of a switcher cannot be written to JSON.
     NotADirectoryError
-        If the path, or a part of it, exists but is not a directory.
+        If the path or one of its parents exists but is not a directory.
     """
 
     def __init__(self, folder: Path, *switchers: Switcher) -> None:
         places = folder, *folder.parents
-        if any(os.path.lexists(p) and not p.is_dir() for p in places):
+        if files := [p for p in places if os.path.lexists(p) and not p.is_dir()]:
             raise NotADirectoryError(
-                f"Cells must be kept in a directory, but {folder} cannot be one, since "
-                "a file is in the way; pass another results=FOLDER"
+                f"Cells must be kept in a directory, but {files[0]} is a file; pass "
+                "another results=FOLDER (--out FOLDER)"
             )
         self.folder = folder
         self._shared = {
@@ -203,14 +204,13 @@ class CellStore:
         except (ValueError, OSError) as error:
             if not os.path.lexists(path):
                 return None
-            warn_caller(
-                f"{path} must hold a complete cell, but {error}; this cell is run again"
-            )
+            reason = str(error).rpartition("; ")[0] or error  # without the cure
+            warn_caller(f"Running cell {path} again, since it is damaged: {reason}")
             return None
         return cell
 
     def warn_of_other_terms(self, tasks: Sequence[Task]) -> None:
-        """Warn about stored cells that cannot be reused because of changed readouts.
+        """Warn about stored cells that cannot be reused because their readouts differ.
 
         Parameters
         ----------
@@ -221,18 +221,19 @@ class CellStore:
         kept = grouped((path.stem[: -DIGITS - 1], path) for path in paths)
         changes: dict[tuple[str, Terms], list[Terms]] = {}
         for task in tasks:
-            if task.readouts is None:  # a user's list is part of the settings
-                continue
             identity, own, _ = self.entry(task)
             others = kept.get(own.stem[: -DIGITS - 1], ())
-            was = [terms for path in others if (terms := _other_terms(path, identity))]
-            if was:
-                now = default_terms(*task.readouts)[0]
-                changes.setdefault((task.dataset, now), []).append(was[0])
+            # A user's list is part of the settings. `load` warns of a damaged cell.
+            if task.readouts is None or own in others:
+                continue
+            now = default_terms(*task.readouts)[0]
+            stored = [t for p in others if (t := _other_terms(p, identity))]
+            if stored and stored[0] != now:
+                changes.setdefault((task.dataset, now), []).append(stored[0])
         for (dataset, now), was in changes.items():
             warn_caller(
-                f"All encoders on {dataset!r} must have the same readouts ({now}), but "
-                f"{len(was)} stored cells have others ({was[0]}) and are run again"
+                f"On {dataset!r}, stored cells with other readouts ({was[0]}) are run "
+                f"again ({len(was)} in all), since all encoders must have {now}"
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:

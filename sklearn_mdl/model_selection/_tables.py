@@ -122,8 +122,8 @@ def permutation_text(ranking: RankStatistics) -> str:
     orders = ranking.order_codelengths_.shape[-1]
     most = f"; largest of {orders} orders" if orders > 1 else ""
     return (
-        f"{P_VALUE}: the probability that the kernel readouts give permuted labels a "
-        f"code no longer than that of the labels ({max(numbers)} permutations{most})"
+        f"{P_VALUE}: the probability that kernel readouts give permuted labels a code "
+        f"at most as long as the code of the labels ({max(numbers)} permutations{most})"
     )
 
 

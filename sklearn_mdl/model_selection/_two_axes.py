@@ -25,9 +25,9 @@ def two_axes(
 ) -> TwoAxesDisplay:
     """Compute codelengths of labels and batches given each encoder's embeddings.
 
-    Integrated embeddings of cells should predict the type of a cell but not its batch.
-    So the code of the labels should be short and the code of the batches long. Both
-    codelengths are in nats per row. You need not choose a neighbourhood size, or
+    Integrated embeddings of biological cells should predict a cell's type, but not its
+    batch. So the code of the labels should be short and the code of the batches long.
+    Both codelengths are in nats per row. You need not choose a neighbourhood size, or
     weights for the two criteria.
 
     Parameters

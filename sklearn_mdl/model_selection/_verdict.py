@@ -22,7 +22,7 @@ MOST_NAMES = 4  # maximum number of names in a sentence
 MANY_CLASSES, RARE, FEW_LABELS = 5, 0.5, 50
 ONE_ORDER = (
     "With one order and few labels or groups per class, false alarms can be more "
-    "frequent than alpha if classes are well separated; pass n_orders=4."
+    "frequent than alpha if classes are well separated; pass n_orders=4 (--n-orders 4)."
 )
 MISSING = (
     "The difference cannot be tested: losses of single examples are missing (fit "

@@ -48,8 +48,8 @@ class Row(NamedTuple):
         Share of labels predicted correctly before they are seen, or NaN for real-valued
         labels.
     labels : float
-        Number of labels after which the accuracy stays at or above the dataset's
-        level, or NaN if it never does or there is no level.
+        Number of labels after which the accuracy stays at or above the level in
+        `Comparison.accuracy_levels`, or NaN if it never does or there is no level.
     encoding, seconds : float
         Seconds to encode (NaN for precomputed features), and seconds of a pass.
     megabytes : float
@@ -272,7 +272,11 @@ class Comparison:
 
     @cached_property
     def accuracy_levels(self) -> dict[str, float]:
-        """Accuracy to reach for the column ``labels``, by dataset, unless it is 0."""
+        """Level of accuracy for the column ``labels`` of the table, by dataset.
+
+        It is 90 % of the best final accuracy, rounded down to a multiple of 5 %.
+        Datasets with a level of 0, without accuracies or without some curves have none.
+        """
         levels: dict[str, float] = {}
         for name in self.scorer.dataset_names_:
             own = [c for (d, _), c in self.curves_by_cell.items() if d == name]

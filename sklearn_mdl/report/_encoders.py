@@ -63,7 +63,8 @@ def _name_of(encoder: Any, place: int) -> str:
     if hasattr(encoder, "steps"):
         return "-".join(step for step, _ in encoder.steps)
     text = " ".join(repr(encoder).split())
-    if hasattr(encoder, "get_params") and len(text) <= 60:
+    is_instance = hasattr(encoder, "get_params") and not isinstance(encoder, type)
+    if is_instance and len(text) <= 60:
         return text
     return str(getattr(encoder, "__name__", type(encoder).__name__))
 
@@ -102,7 +103,7 @@ def features_of(
     except ValueError:  # rows differ in their numbers of tokens
         rows = [np.asarray(row) for row in output]
         features = np.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows])
-    if features.dtype.kind not in "biuf":
+    if features.ndim and features.dtype.kind not in "biuf":
         refuse_text(output, f"Features of {name!r}")
         features = features.astype(np.float64)
     return features
@@ -167,9 +168,8 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
             f"Encoder {name!r} must have transform, but {type(encoder).__name__} has "
             "none; pass None to use X itself, or pipeline[:-1] to omit a classifier"
         )
-    kind = type(encoder).__name__
-    cure = f"to use X itself, pass {{{name!r}: None}}"
-    raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; {cure}")
+    kind = f"{type(encoder).__name__}; to use X itself, pass None"
+    raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}")
 
 
 def _timm_encoder(name: str) -> TimmEncoder:

@@ -90,7 +90,7 @@ def page_of(
     """
     if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
-            "The losses of some cells are missing in results, so these cells' "
+            "The losses of some cells are missing in results=FOLDER, so their learning "
             "curves are left out; call fit again to compute the losses"
         )
     return _template().render(

@@ -92,8 +92,8 @@ def _is_formula(text: str) -> bool:
 
 
 def settings_as_text(scorer: RepresentationScorer) -> dict[str, str]:
-    """Return the settings that affected numbers, as text keyed by name."""
-    # Tests are computed when they are read, with the level of today.
+    """Return the settings that affect results, as text keyed by name."""
+    # Tests use the current alpha, since they are computed when they are read.
     params = scorer.settings_.get_params(deep=False) | {"alpha": scorer.alpha}
     return {name: repr(v) for name, v in params.items() if name not in NO_EFFECT}
 

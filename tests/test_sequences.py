@@ -229,8 +229,12 @@ class TestSequenceCost:
     @for_each(
         "experts, message",
         [
-            ([0, 3], "between 0 and 2, got 3; pass"),
-            ([-1, 0], "got -1; pass"),
+            (
+                [0, 3],
+                "must be between 0 and 2, got 3; count experts from 0, or pass a "
+                "larger n_experts",
+            ),
+            ([-1, 0], "must be between 0 and 2, got -1; count experts from 0, or pass"),
             ([0.0, 1.0], "vector of integers, got dtype float64"),
             ([[0, 1]], r"vector of integers, .* shape \(1, 2\)"),
         ],

@@ -182,7 +182,7 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
 def made(losses, alpha=0.1, n_classes=2, per_label=None, groups=None):
     """A ranking of cells whose losses are given, (datasets, encoders, orders, rows).
 
-    ``per_label`` is the frequency code of a label in nats.
+    ``per_label`` is the code of a label without features in nats.
     """
     cells = []
     per_label = np.log(max(n_classes, 1)) if per_label is None else per_label
@@ -194,6 +194,7 @@ def made(losses, alpha=0.1, n_classes=2, per_label=None, groups=None):
         kept |= {"dataset": f"d{d}", "encoder": f"e{e}", "order": order, "seed": 0}
         kept |= {"n_samples": len(rows), "codelength": rows.sum(), "source": trace}
         kept |= {"n_classes": n_classes, "frequency": per_label * len(rows)}
+        kept["labels_alone"] = per_label * len(rows) + 1
         kept["groups"] = groups
         cells.append(Cell(**kept))
     return Ranking(cells, alpha)
@@ -255,6 +256,15 @@ def test_one_order_of_few_labels_per_class_is_named_where_an_encoder_is_called_w
         assert bool(verdict.out) is bool(gap)
         named = [line for line in verdict.sentences() if "pass n_orders=4" in line]
         assert named == verdict.sentences()[-1:] * is_named
+
+
+def test_codes_that_are_not_shorter_than_that_of_the_labels_are_named():
+    rows = noise(2, 3, 1, 60)  # 0.4 nats per label
+    for per_label, is_named in [(0.3, True), (0.5, False)]:
+        for chosen in (rows, rows[:1], rows[:, :1], rows[:1, :1]):
+            said = str(made(chosen, per_label=per_label).verdict())
+            count = said.count("No code is shorter than that of the labels without")
+            assert count == len(chosen) * is_named
 
 
 def test_equal_encoders_tie_however_many_labels_follow():

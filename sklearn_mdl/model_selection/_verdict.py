@@ -24,6 +24,7 @@ ONE_ORDER = (
     "With one order and few labels or groups per class, false alarms can be more "
     "frequent than alpha if classes are well separated; pass n_orders=4 (--n-orders 4)."
 )
+NO_GAIN = " No code is shorter than that of the labels without features."
 MISSING = (
     "The difference cannot be tested: losses of single examples are missing (fit "
     "again), or all rows are in one group."
@@ -128,6 +129,8 @@ class DatasetVerdict:
         `Verdict.alpha`, since there are one order, five or more classes or rare ones,
         and fewer than 50 labels or groups per class. Labels of a frequent class count
         less.
+    has_gain : bool
+        True if the winner's code is shorter than that of the labels without features.
     """
 
     dataset: str
@@ -141,16 +144,18 @@ class DatasetVerdict:
     worse: list[str]
     best: Best
     may_exceed_alpha: bool = False
+    has_gain: bool = True
 
     def sentences(self) -> list[str]:
         """Return sentences on the winner and its margin, then on ties with it."""
+        gain = "" if self.has_gain else NO_GAIN
         if self.runner_up is None:
             code = f"{self.codelength:.0f} nats"
-            return [f"{self.winner}, the only encoder ranked: {code}."]
+            return [f"{self.winner}, the only encoder ranked: {code}.{gain}"]
         share = "" if math.isnan(self.share) else f" ({self.share:.0%})"
         by = f"{rounded(self.margin, self.half_width)} nats{share}"
         start = f"{self.winner} has the shortest code, {by} shorter than that of "
-        start += f"{self.runner_up}{self.best.certainty()}."
+        start += f"{self.runner_up}{self.best.certainty()}.{gain}"
         if math.isnan(self.half_width):
             return [start, MISSING]
         if not self.ties:
@@ -314,7 +319,8 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     rng, samples = np.random.default_rng(0), list(ranking.codelength_samples_)
     draws = [sample.draws(rng) for sample in samples]
     shares = map(shares_best, draws)
-    parts = zip(ranking.first_cells_, samples, shares, strict=True)
+    gains = (ranking.savings_per_example("labels") > 0).any(1).tolist()
+    parts = zip(ranking.first_cells_, samples, shares, gains, strict=True)
     datasets = [_on_dataset(ranking, *part) for part in parts]
     ranks = np.sum([rankdata(draw, axis=1) for draw in draws], axis=0)
     # Correct for all pairs, since the best encoder is chosen on the same datasets. The
@@ -358,7 +364,7 @@ def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
 
 
 def _on_dataset(
-    ranking: CellArrays, first: Cell, sample: Sample, shares: Floats
+    ranking: CellArrays, first: Cell, sample: Sample, shares: Floats, has_gain: bool
 ) -> DatasetVerdict:
     totals = sample.codelengths
     order = np.argsort(totals, kind="stable").tolist()
@@ -387,6 +393,7 @@ def _on_dataset(
         worse=worse,
         best=best,
         may_exceed_alpha=bool(worse) and _has_few_labels(first, len(sample.by_order)),
+        has_gain=has_gain,
     )
 
 

@@ -319,7 +319,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     rng, samples = np.random.default_rng(0), list(ranking.codelength_samples_)
     draws = [sample.draws(rng) for sample in samples]
     shares = map(shares_best, draws)
-    gains = (ranking.savings_per_example("labels") > 0).any(1).tolist()
+    gains = (ranking.savings_per_example("labels").max(1) > 0).tolist()
     parts = zip(ranking.first_cells_, samples, shares, gains, strict=True)
     datasets = [_on_dataset(ranking, *part) for part in parts]
     ranks = np.sum([rankdata(draw, axis=1) for draw in draws], axis=0)

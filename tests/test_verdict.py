@@ -179,7 +179,7 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
 # In words
 
 
-def made(losses, alpha=0.1, n_classes=2, per_label=None, groups=None):
+def made(losses, alpha=0.1, n_classes=2, per_label=None, groups=None, data=None):
     """A ranking of cells whose losses are given, (datasets, encoders, orders, rows).
 
     ``per_label`` is the code of a label without features in nats.
@@ -195,7 +195,7 @@ def made(losses, alpha=0.1, n_classes=2, per_label=None, groups=None):
         kept |= {"n_samples": len(rows), "codelength": rows.sum(), "source": trace}
         kept |= {"n_classes": n_classes, "frequency": per_label * len(rows)}
         kept["labels_alone"] = per_label * len(rows) + 1
-        kept["groups"] = groups
+        kept |= {"groups": groups, "data": data}
         cells.append(Cell(**kept))
     return Ranking(cells, alpha)
 
@@ -259,10 +259,18 @@ def test_one_order_of_few_labels_per_class_is_named_where_an_encoder_is_called_w
 
 
 def test_codes_that_are_not_shorter_than_that_of_the_labels_are_named():
-    rows = noise(2, 3, 1, 60)  # 0.4 nats per label
-    for per_label, is_named in [(0.3, True), (0.5, False)]:
+    rows = noise(2, 3, 1, 60)  # 0.4 nats per label, the uniform code 0.7
+    for per_label, more, data, is_named in [
+        (0.3, 0, None, True),
+        (0.5, 0, None, False),
+        (1.1, 0.4, None, True),
+        (0.3, 0, {"groups": "a digest"}, False),
+    ]:
         for chosen in (rows, rows[:1], rows[:, :1], rows[:1, :1]):
-            said = str(made(chosen, per_label=per_label).verdict())
+            ranking = made(chosen + more, per_label=per_label, data=data)
+            for cell in ranking.cells_:
+                object.__setattr__(cell, "groups", data and np.arange(60))
+            said = str(ranking.verdict())
             count = said.count("No code is shorter than that of the labels without")
             assert count == len(chosen) * is_named
 

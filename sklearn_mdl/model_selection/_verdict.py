@@ -130,7 +130,8 @@ class DatasetVerdict:
         and fewer than 50 labels or groups per class. Labels of a frequent class count
         less.
     has_gain : bool
-        True if the winner's code is shorter than that of the labels without features.
+        True if the winner's code is shorter than the uniform code and the code of the
+        labels alone, or if rows have groups, which these codes ignore.
     """
 
     dataset: str
@@ -319,8 +320,8 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     rng, samples = np.random.default_rng(0), list(ranking.codelength_samples_)
     draws = [sample.draws(rng) for sample in samples]
     shares = map(shares_best, draws)
-    gains = (ranking.savings_per_example("labels").max(1) > 0).tolist()
-    parts = zip(ranking.first_cells_, samples, shares, gains, strict=True)
+    saved = np.minimum(*map(ranking.savings_per_example, ("uniform", "labels")))
+    parts = zip(ranking.first_cells_, samples, shares, saved.max(1), strict=True)
     datasets = [_on_dataset(ranking, *part) for part in parts]
     ranks = np.sum([rankdata(draw, axis=1) for draw in draws], axis=0)
     # Correct for all pairs, since the best encoder is chosen on the same datasets. The
@@ -364,7 +365,7 @@ def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
 
 
 def _on_dataset(
-    ranking: CellArrays, first: Cell, sample: Sample, shares: Floats, has_gain: bool
+    ranking: CellArrays, first: Cell, sample: Sample, shares: Floats, saved: float
 ) -> DatasetVerdict:
     totals = sample.codelengths
     order = np.argsort(totals, kind="stable").tolist()
@@ -393,7 +394,8 @@ def _on_dataset(
         worse=worse,
         best=best,
         may_exceed_alpha=bool(worse) and _has_few_labels(first, len(sample.by_order)),
-        has_gain=has_gain,
+        # Codes of the labels alone ignore groups, so they use labels of the same group.
+        has_gain=not saved <= 0 or "groups" in (first.data or {}),
     )
 
 

@@ -450,7 +450,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         if names and not kept:
             raise ValueError(
                 "Ranking needs at least one dataset with all encoders, got none, since "
-                f"{failures}; fix these errors and call fit again"
+                f"{failures}; fix these errors, or leave out these encoders"
             )
         return kept
 

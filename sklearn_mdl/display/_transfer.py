@@ -22,8 +22,9 @@ class TransferDisplay(base.Display):
     Parameters
     ----------
     transfer : array-like of shape (n_tasks, n_tasks)
-        ``L(column | row permuted) - L(column | row)`` in nats. For the first term, the
-        labels of the task in the row are permuted. The diagonal is left out.
+        Codelength in nats of the column's task after the row's task with permuted
+        labels, minus its codelength after the row's task with true labels (see
+        ``transfer_`` of :class:`~sklearn_mdl.model_selection.TaskSequence`). The diagonal is left out.
     names : sequence of length n_tasks
     intervals : array-like of shape (n_tasks, n_tasks, 2), optional
         Lower and upper bounds of ``transfer``. The map shows half the width of each
@@ -68,7 +69,7 @@ class TransferDisplay(base.Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw. By default a new figure.
+            Axes to draw on. By default a new figure is created.
 
         Returns
         -------
@@ -97,5 +98,5 @@ class TransferDisplay(base.Display):
         return self
 
     def frame(self) -> base.DataFrame:
-        """Return the nats saved as a DataFrame, first tasks by second tasks."""
+        """Return the savings as a DataFrame with a row for each first task."""
         return base.matrix_frame(self.transfer, self.names, self.names)

@@ -218,5 +218,8 @@ def test_tasks_that_make_no_sequence_are_refused(changes, order, message):
 
 
 def test_a_map_of_another_shape_is_refused():
-    with pytest.raises(ValueError, match="transfer and intervals must be of shapes"):
+    with pytest.raises(
+        ValueError,
+        match=r"names, two or more, got \(\(1, 2\),\); pass transfer_, task_names_,",
+    ):
         TransferDisplay([[0.0, 1.0]], ["a", "b"])

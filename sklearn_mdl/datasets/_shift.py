@@ -72,8 +72,7 @@ class TrainTestShift:
     def differences(self) -> np.ndarray:
         """Test accuracy of each readout: original split minus reshuffled mean."""
         mean = self.test_accuracies[:, 1:].mean(1)
-        differences: np.ndarray = self.test_accuracies[:, 0] - mean
-        return differences
+        return np.asarray(self.test_accuracies[:, 0] - mean)
 
     @property
     def differs(self) -> bool:
@@ -277,10 +276,9 @@ def _distances(accuracies: np.ndarray) -> np.ndarray:
     squares = (accuracies**2).sum(1, keepdims=True) - accuracies**2
     variance = np.maximum(squares / (n - 1) - others**2, 0.0)
     distance = np.abs(accuracies - others)
-    # Accuracies are multiples of 1 / n_test, so a spread below 1e-6 is a rounding error.
+    # Accuracies are multiples of 1 / n_test, so a spread below 1e-6 is rounding.
     spread = np.sqrt(variance + 1e-12)
-    largest: np.ndarray = (distance / spread).max(0)
-    return largest
+    return np.asarray((distance / spread).max(0))
 
 
 def _prediction_intervals(accuracies: np.ndarray, level: float) -> np.ndarray:

@@ -24,7 +24,7 @@ class TransferDisplay(base.Display):
     transfer : array-like of shape (n_tasks, n_tasks)
         Codelength in nats of the column's task after the row's task with permuted
         labels, minus its codelength after the row's task with true labels (see
-        ``transfer_`` of :class:`~sklearn_mdl.model_selection.TaskSequence`). The diagonal is left out.
+        ``transfer_`` of TaskSequence). The diagonal is left out.
     names : sequence of length n_tasks
     intervals : array-like of shape (n_tasks, n_tasks, 2), optional
         Lower and upper bounds of ``transfer``. The map shows half the width of each
@@ -58,9 +58,10 @@ class TransferDisplay(base.Display):
         self.intervals = np.asarray(given, dtype=float)
         shapes = self.transfer.shape, self.intervals.shape
         if shapes != (shape, (*shape, 2)) or len(names) < 2:
-            required = f"of shapes {shape} and {(*shape, 2)}, two tasks or more"
-            cure = "pass transfer_ and transfer_intervals_ of a fitted TaskSequence"
-            raise invalid("transfer and intervals", required, shapes, cure)
+            required = f"of shapes {shape} and {(*shape, 2)} for names, two or more"
+            cure = "pass transfer_, task_names_, transfer_intervals_ of a TaskSequence"
+            given = shapes[:1] if intervals is None else shapes
+            raise invalid("transfer and intervals", required, given, cure)
         np.fill_diagonal(self.transfer, np.nan)
 
     def plot(self, ax: base.Axes | None = None) -> Self:

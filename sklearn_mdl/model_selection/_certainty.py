@@ -8,8 +8,8 @@ in loss on the same rows. Prequential losses are dependent in two ways:
   differences between neighbouring blocks, which slow trends do not affect (von Neumann,
   1941).
 * All losses of a draw depend on which rows were learned. Resampling losses cannot
-  reveal this variation, but disjoint draws can. So standard deviations are multiplied by
-  ``TRAINING``, a cautious factor (``python -m benchmarks certainty spread``).
+  reveal this variation, but disjoint draws can. So standard deviations are multiplied
+  by ``TRAINING``, a cautious factor (``python -m benchmarks certainty spread``).
 
 With several orders, the variance over rows is estimated in each order and averaged.
 Then the variance of the mean over orders is added. Averaging each example's losses over

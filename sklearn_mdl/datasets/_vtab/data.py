@@ -51,7 +51,7 @@ class VtabData:
         """Check that labels match the images and the classes of the task."""
         counts = len(self.images), len(self.y)
         if len(set(counts)) > 1 or not len(self.y):
-            required = "equal and at least 1"
+            required = "equal" if len(set(counts)) > 1 else "positive"
             raise invalid("Image and label counts", required, counts, "download again")
         limits, most = [int(self.y.min()), int(self.y.max())], self.task.n_classes - 1
         if limits[0] < 0 or limits[1] > most:
@@ -75,7 +75,9 @@ class VtabData:
         """
         rows = np.asarray(rows, dtype=np.int64)
         if not rows.size:
-            raise invalid("rows", "at least one row", [], "pass for example rows=[0]")
+            raise invalid(
+                "rows", "one or more row numbers", [], "pass for example rows=[0]"
+            )
         parts = None if self.parts is None else self.parts[rows]
         return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)
 
@@ -96,7 +98,7 @@ class VtabData:
         if is_test.all() or not is_test.any():
             given = sorted({*self.parts.tolist()})
             cure = "call split() on the images that load_vtab() returned"
-            raise invalid("Parts of the images", "for training and test", given, cure)
+            raise invalid("Images", "both for training and testing", given, cure)
         return self.take(np.flatnonzero(~is_test)), self.take(np.flatnonzero(is_test))
 
     def reshuffled(

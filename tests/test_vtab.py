@@ -363,9 +363,9 @@ def test_parts_are_the_owners(write, tmp_path):
     assert set(train.parts) == {"train", "validation"}
     np.testing.assert_allclose(np.asarray(test.images[1])[..., 0], 50, atol=1.5)
     write_again = load_vtab("Sun397", sun(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"do not say which .*; call reshuffled\(\) instead"
-    ):
+    unknown = "Sun397 do not say which images are for training and which for testing"
+    cure = r"call reshuffled\(\) instead of split\(\)$"
+    with pytest.raises(ValueError, match=f"{unknown}; {cure}"):
         write_again.split()
 
 
@@ -391,9 +391,9 @@ def sun(folder):
 def test_reshuffled_parts_have_the_papers_sizes(write, tmp_path):
     labels, _, _ = write("DTD")
     data = load_vtab("DTD", tmp_path)
-    with pytest.raises(
-        ValueError, match=r"needs all 5640 images .* pass n_train=3, or d"
-    ):
+    required = r"reshuffled\(\) needs all 5640 images of DTD for its default n_train"
+    cure = "pass n_train=3, or download any missing images$"
+    with pytest.raises(ValueError, match=f"{required}, got 6; {cure}"):
         data.reshuffled(random_state=0)
     with pytest.raises(ValueError, match="between 1 and 5, got 6"):
         data.reshuffled(random_state=0, n_train=6)

@@ -76,8 +76,8 @@ def best_sequence(
     -------
     sequence : ExpertSequence
         Under a Bayesian mixture, elementwise mixture or fixed share, no sequence has a
-        shorter `codelength`. Most other priors have hidden variables, for example
-        ``m`` in `LearnedShare`. The sequence is then part of the most probable combination of
+        shorter `codelength`. Most other priors have hidden variables, for example ``m``
+        in `LearnedShare`. The sequence is then part of the most probable combination of
         experts and hidden variables. `prior_cost` is the cost of this sequence of
         experts, with hidden variables summed out.
 

@@ -182,8 +182,9 @@ def _open_image(item: object, where: str) -> Image:
     if isinstance(item, np.ndarray):
         return cast("Image", pil.fromarray(_eight_bits(item, where)))
     if not isinstance(item, str | Path | FilePart | bytes):
-        cures = {list: "pass np.asarray(X)", dict: "pass [row['image'] for row in X]"}
-        cure = cures.get(type(item), "pass a path")
+        cure = "pass np.asarray(X)" if isinstance(item, list) else "pass a path"
+        if isinstance(item, dict):
+            cure = "pass [row['image'] for row in X]"
         kind = f"but {where} is of type {type(item).__name__}"
         raise TypeError(f"Images must be {KINDS}, {kind}; {cure}")
     try:

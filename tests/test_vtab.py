@@ -377,7 +377,7 @@ def test_a_part_cannot_be_split_again_and_no_subset_is_empty(write, tmp_path):
             ValueError, match=f"got {name}; call split\\(\\) on the images"
         ):
             part.split()
-    with pytest.raises(ValueError, match=r"row numbers, got \[\]; .* rows=\[0\]"):
+    with pytest.raises(ValueError, match=r"row numbers, got \[\]; pass rows=\[0\]$"):
         train.take([])
     with pytest.raises(ValueError, match="at least 2, got 1; reshuffle more images"):
         train.take([0]).reshuffled()

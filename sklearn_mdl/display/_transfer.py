@@ -99,5 +99,8 @@ class TransferDisplay(base.Display):
         return self
 
     def frame(self) -> base.DataFrame:
-        """Return the savings as a DataFrame with a row for each first task."""
+        """Return a DataFrame of the savings in nats.
+
+        Each row is a first task, and each column is a second task.
+        """
         return base.matrix_frame(self.transfer, self.names, self.names)

@@ -213,6 +213,8 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
         cure = "pass image.transpose(1, 2, 0) for channels first, or image[:, :, :1]"
         if array.ndim != 3:
             cure = "pass image.reshape(H, W), or (H, W, 3) for colours"
+        if not array.size:
+            cure = "omit this row"
         raise invalid(f"Shape of {where}", required, array.shape, cure)
     if array.dtype == np.uint8:
         return array

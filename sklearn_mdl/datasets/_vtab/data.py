@@ -75,9 +75,7 @@ class VtabData:
         """
         rows = np.asarray(rows, dtype=np.int64)
         if not rows.size:
-            raise invalid(
-                "rows", "one or more row numbers", [], "pass for example rows=[0]"
-            )
+            raise invalid("rows", "one or more row numbers", [], "pass rows=[0]")
         parts = None if self.parts is None else self.parts[rows]
         return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)
 

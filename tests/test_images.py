@@ -153,11 +153,11 @@ def test_palettes_and_bits_are_images_too():
         (iter([]), TypeError, "got list_iterator"),
         ({"a": 1}, TypeError, "got dict"),
         ([], ValueError, "at least one image, got none"),
-        ([3], TypeError, "row 0 is int; pass a path"),
+        ([3], TypeError, "row 0 is of type int; pass a path"),
         (
             Pairs(np.zeros((2, 8, 8, 5)), torch.from_numpy),
             ValueError,
-            "pass tensor.permute",
+            r"got \(8, 8, 5\); pass tensor\[:1\] for one channel",
         ),
         ([Image.new("I;16", (8, 8))], ValueError, "Mode of row 0 must be of 8 bits"),
     ],

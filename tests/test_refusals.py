@@ -1,12 +1,15 @@
 """Bad input gets one sentence that says what was required and what to do."""
 
+import re
 import signal
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from each_case import for_each
+from PIL import Image
 
 from sklearn_mdl import (
     KernelReadout,
@@ -65,6 +68,64 @@ def test_images_with_channels_first_are_accepted_as_the_error_says():
     with pytest.raises(ValueError, match=r"pass image\.transpose\(1, 2, 0\) for "):
         image_rows(images)
     assert image_rows([image.transpose(1, 2, 0) for image in images]).shape == (2, 192)
+
+
+IMAGE = np.eye(8) / 2
+TENSORS = torch.from_numpy(np.stack([IMAGE] * 3))
+
+
+@pytest.mark.parametrize(
+    ("X", "cure", "n"),
+    [
+        (TENSORS, "X.numpy(force=True)", 3),
+        (TENSORS, "[X]", 1),  # one image in colour
+        (torch.stack([TENSORS] * 2), "X.permute(0, 2, 3, 1).numpy(force=True)", 2),
+        (torch.zeros(2, 8, 8, 3), "X.numpy(force=True)", 2),
+        (torch.zeros(2, 64), "X.reshape(N, H, W).numpy(force=True)", 2),
+        (np.zeros((2, 64)), "np.asarray(X).reshape(N, H, W)", 2),
+        ({"image": [IMAGE]}, "X['image']", 1),
+        ([{"image": IMAGE}] * 2, "[row['image'] for row in X]", 2),
+        ([[[0.0, 1.0], [1.0, 0.0]]], "np.asarray(X)", 1),
+    ],
+)
+def test_images_are_accepted_as_the_error_says(X, cure, n):
+    with pytest.raises((TypeError, ValueError), match=re.escape(cure)):
+        image_rows(X)
+    fixed = eval(cure, {"np": np, "X": X, "N": 2, "H": 8, "W": 8})
+    assert len(image_rows(fixed)) == n
+
+
+@pytest.mark.parametrize(
+    ("image", "cure"),
+    [
+        (3 * IMAGE - 1, "(image - low) / (high - low)"),
+        (np.full((8, 8), 9, np.uint16), "(image - low) / (high - low)"),
+        (np.where(IMAGE > 0, np.nan, 1.0), "np.nan_to_num(image)"),
+        (np.zeros((8, 8, 2)), "image[:, :, :1]"),
+        (np.zeros(64), "image.reshape(H, W)"),
+        (torch.zeros(2, 8, 8), "tensor[:1]"),
+        (torch.zeros(8, 8, 3), "tensor.permute(2, 0, 1)"),
+        (Image.fromarray(np.float32(IMAGE)), "np.asarray(image) / top"),
+        (Image.fromarray(np.full((8, 8), 9, np.int32)), "np.asarray(image) / top"),
+    ],
+)
+def test_single_images_are_accepted_as_the_error_says(image, cure):
+    with pytest.raises(ValueError, match=re.escape(cure)):
+        image_rows([image])
+    low = -1 if cure.startswith("(") and image.dtype.kind == "f" else 0
+    names = {"np": np, "image": image, "tensor": image, "H": 8, "W": 8}
+    fixed = eval(cure, {**names, "low": low, "high": 65535, "top": 65535})
+    assert len(image_rows([fixed])) == 1
+
+
+def test_folders_of_images_are_accepted_as_the_error_says(tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "a.png")
+    cure = f"sorted(Path({str(tmp_path)!r}).rglob('*.*'))"
+    with pytest.raises(TypeError, match=re.escape(f"pass {cure}")):
+        image_rows(str(tmp_path))
+    assert len(image_rows(eval(cure, {"Path": type(tmp_path)}))) == 1
+    with pytest.raises(ValueError, match="correct its path, or omit this row"):
+        image_rows([tmp_path / "b.png"])
 
 
 @pytest.mark.parametrize("pooling", [[np.nan, 1.0], [np.nan, np.nan]])

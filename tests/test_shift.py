@@ -107,6 +107,14 @@ def test_other_peoples_digits_differ_and_shuffled_ones_do_not():
     assert low < found.test_accuracies[0, 0] < high
 
 
+def test_levels_of_intervals_are_not_rounded():
+    parts = (DIGITS[:60], LABELS[:60]), (DIGITS[60:90], LABELS[60:90])
+    found = train_test_shift(
+        *parts, readouts=NEIGHBOUR, n_reshuffles=199, level=0.005, random_state=0
+    )
+    assert " 99.5% interval " in found.summary()
+
+
 def test_accuracies_on_the_own_split_are_the_classifiers():
     train, test = (DIGITS[:150], LABELS[:150]), (DIGITS[150:250], LABELS[150:250])
     classifiers = {"linear": LogisticRegression(max_iter=5000), "Bayes": GaussianNB()}

@@ -218,5 +218,8 @@ def test_tasks_that_make_no_sequence_are_refused(changes, order, message):
 
 
 def test_a_map_of_another_shape_is_refused():
-    with pytest.raises(ValueError, match="transfer and intervals must be of shapes"):
+    shapes = r"\(2, 2\) and \(2, 2, 2\) to match 2 or more names, got \(\(1, 2\),\)"
+    cure = "pass transfer_, task_names_, transfer_intervals_ of a TaskSequence"
+    match = f"transfer and intervals must be of shapes {shapes}; {cure}"
+    with pytest.raises(ValueError, match=match):
         TransferDisplay([[0.0, 1.0]], ["a", "b"])

@@ -363,8 +363,24 @@ def test_parts_are_the_owners(write, tmp_path):
     assert set(train.parts) == {"train", "validation"}
     np.testing.assert_allclose(np.asarray(test.images[1])[..., 0], 50, atol=1.5)
     write_again = load_vtab("Sun397", sun(tmp_path))
-    with pytest.raises(ValueError, match="Sun397 do not define its parts"):
+    unknown = "Sun397 do not say which images are for training and which for testing"
+    cure = r"call reshuffled\(\) instead of split\(\)$"
+    with pytest.raises(ValueError, match=f"{unknown}; {cure}"):
         write_again.split()
+
+
+def test_a_part_cannot_be_split_again_and_no_subset_is_empty(write, tmp_path):
+    write("DTD")
+    train, test = load_vtab("DTD", tmp_path).split()
+    for part, name in ((train, r"\['train', 'validation'\]"), (test, r"\['test'\]")):
+        with pytest.raises(
+            ValueError, match=f"got {name}; call split\\(\\) on the images"
+        ):
+            part.split()
+    with pytest.raises(ValueError, match=r"row numbers, got \[\]; pass rows=\[0\]$"):
+        train.take([])
+    with pytest.raises(ValueError, match="at least 2, got 1; reshuffle more images"):
+        train.take([0]).reshuffled()
 
 
 def sun(folder):
@@ -375,7 +391,9 @@ def sun(folder):
 def test_reshuffled_parts_have_the_papers_sizes(write, tmp_path):
     labels, _, _ = write("DTD")
     data = load_vtab("DTD", tmp_path)
-    with pytest.raises(ValueError, match=r"all its 5640 images .* pass n_train"):
+    required = r"reshuffled\(\) needs all 5640 images of DTD for its default n_train"
+    cure = "pass n_train=3, or download any missing images$"
+    with pytest.raises(ValueError, match=f"{required}, got 6; {cure}"):
         data.reshuffled(random_state=0)
     with pytest.raises(ValueError, match="between 1 and 5, got 6"):
         data.reshuffled(random_state=0, n_train=6)

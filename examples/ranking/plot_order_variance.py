@@ -2,16 +2,15 @@
 Variance over orders of the examples
 ====================================
 
-A codelength depends on the order of the rows. The paper evaluates one encoder in five
-orders of CIFAR-100 (appendix, "Data ordering and Variance of MDL score"). The standard
-deviation is 134 nats in 55,906, or 0.24 %, far less than the difference from the
-encoders ranked next to it. This example does the same for 900 digits, three encoders
-and five orders.
+A codelength depends on the order of the rows. Li, Bornschein and Hutter (2023, "the
+paper") evaluate one encoder on five orders of CIFAR-100 (appendix, "Data ordering and
+Variance of MDL score"). The standard deviation is 134 nats in 55,906, or 0.24 %, far
+less than the difference from the encoders ranked next to it. This example does the same
+for 900 digits, three encoders and five orders.
 
 Result: the standard deviation is 5 to 7 % of these short codes. This is twenty to
 thirty times the paper's percentage, which comes from many more examples. The ranking is
-still clear, because an order affects all encoders in the same way: no interval of a
-difference contains zero.
+still clear, since no interval of a difference contains zero.
 """
 
 # %%
@@ -44,10 +43,11 @@ for name, row in zip(encoders, nats, strict=True):
     print(f"{name:18s}{row.mean():7.1f}{sd:8.1f}{sd / row.mean():12.2%}")
 
 # %%
-# An order affects all encoders in the same way, so differences vary less than
-# codelengths. The intervals are Student's t intervals at level 0.9, for the mean
-# difference over new samples of equal size. The sampling of rows contributes more to
-# their width than the orders.
+# An order tends to shift all codelengths in the same direction. Part of this variation
+# cancels in the differences, whose standard deviations over orders are printed below.
+# The intervals are Student's t intervals at level 0.9, for the mean difference over new
+# samples of equal size. The sampling of rows contributes more to their width than the
+# orders.
 paired = scorer.paired_differences()
 names = list(encoders)
 print(f"\n{'':24s}   mean      sd   90% interval")

@@ -72,8 +72,7 @@ class TrainTestShift:
     def differences(self) -> np.ndarray:
         """Test accuracy of each readout: original split minus reshuffled mean."""
         mean = self.test_accuracies[:, 1:].mean(1)
-        differences: np.ndarray = self.test_accuracies[:, 0] - mean
-        return differences
+        return np.asarray(self.test_accuracies[:, 0] - mean)
 
     @property
     def differs(self) -> bool:
@@ -83,7 +82,7 @@ class TrainTestShift:
     def summary(self) -> str:
         """Return the accuracies as a table, followed by the result of the test."""
         n_reshuffles = self.test_accuracies.shape[1] - 1
-        share = f"{1 - self.level:.0%} interval"
+        share = f"{100 * (1 - self.level):g}% interval"
         head = ["readout", "original split", "reshuffled", share, "difference"]
         own, means = self.test_accuracies[:, 0], self.test_accuracies[:, 1:].mean(1)
         rows = [
@@ -131,8 +130,8 @@ def train_test_shift(
     readouts : mapping of str to classifier, default=None
         By default, a logistic regression and a multilayer perceptron, both on
         standardised features. The perceptron has a hidden layer of 256 units and is
-        trained for at most 30 epochs. The paper instead chose readouts from a grid on
-        held-out rows.
+        trained for at most 30 epochs. Li et al. instead used held-out rows to choose
+        readouts from a grid.
     n_reshuffles : int, default=19
         Number of reshuffled splits. More splits detect smaller shifts.
     level : float, default=0.05
@@ -267,20 +266,19 @@ def _p_value(accuracies: np.ndarray) -> float:
 
 
 def _distances(accuracies: np.ndarray) -> np.ndarray:
-    """Return each split's distance from the other splits, maximal over readouts.
+    """Return each split's distance from the other splits.
 
     The distance is from the mean accuracy of the other splits, in standard deviations
-    of the other splits.
+    of the other splits. The result is the maximum over readouts.
     """
     n = accuracies.shape[1]
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)
     squares = (accuracies**2).sum(1, keepdims=True) - accuracies**2
     variance = np.maximum(squares / (n - 1) - others**2, 0.0)
     distance = np.abs(accuracies - others)
-    # Accuracies are multiples of 1 / n_test, so smaller deviations are rounding errors.
+    # Accuracies are multiples of 1 / n_test, so a spread below 1e-6 is rounding.
     spread = np.sqrt(variance + 1e-12)
-    largest: np.ndarray = (distance / spread).max(0)
-    return largest
+    return np.asarray((distance / spread).max(0))
 
 
 def _prediction_intervals(accuracies: np.ndarray, level: float) -> np.ndarray:

@@ -253,7 +253,7 @@ class RankDisplay(base.Display):
         lines.set(color="0.6", linewidth=3.0)
         self._mark_widthless(intervals)
         self.artists_["intervals"] = lines
-        label = f"average rank, {intervals.level:.0%} interval over datasets"
+        label = f"average rank, {100 * intervals.level:g}% interval over datasets"
         self.ax_.set_xlabel(label, wrap=True)
         return float(max(len(self.names), intervals.upper.max()))
 

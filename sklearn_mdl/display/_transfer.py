@@ -22,8 +22,9 @@ class TransferDisplay(base.Display):
     Parameters
     ----------
     transfer : array-like of shape (n_tasks, n_tasks)
-        ``L(column | row permuted) - L(column | row)`` in nats. For the first term, the
-        labels of the task in the row are permuted. The diagonal is left out.
+        Codelength in nats of the column's task after the row's task with permuted
+        labels, minus its codelength after the row's task with true labels (see
+        ``transfer_`` of TaskSequence). The diagonal is left out.
     names : sequence of length n_tasks
     intervals : array-like of shape (n_tasks, n_tasks, 2), optional
         Lower and upper bounds of ``transfer``. The map shows half the width of each
@@ -57,9 +58,10 @@ class TransferDisplay(base.Display):
         self.intervals = np.asarray(given, dtype=float)
         shapes = self.transfer.shape, self.intervals.shape
         if shapes != (shape, (*shape, 2)) or len(names) < 2:
-            required = f"of shapes {shape} and {(*shape, 2)}, two tasks or more"
-            cure = "pass transfer_ and transfer_intervals_ of a fitted TaskSequence"
-            raise invalid("transfer and intervals", required, shapes, cure)
+            required = f"of shapes {shape} and {(*shape, 2)} to match 2 or more names"
+            cure = "pass transfer_, task_names_, transfer_intervals_ of a TaskSequence"
+            given = shapes[:1] if intervals is None else shapes
+            raise invalid("transfer and intervals", required, given, cure)
         np.fill_diagonal(self.transfer, np.nan)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
@@ -68,7 +70,7 @@ class TransferDisplay(base.Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw. By default a new figure.
+            Axes to draw on. By default a new figure is created.
 
         Returns
         -------
@@ -97,5 +99,8 @@ class TransferDisplay(base.Display):
         return self
 
     def frame(self) -> base.DataFrame:
-        """Return the nats saved as a DataFrame, first tasks by second tasks."""
+        """Return a DataFrame of the savings in nats.
+
+        Each row is a first task, and each column is a second task.
+        """
         return base.matrix_frame(self.transfer, self.names, self.names)

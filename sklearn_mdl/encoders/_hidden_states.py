@@ -18,10 +18,7 @@ from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.numerics import default_torch, evaluation_mode
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.encoders._base import (
-    attributes_fingerprint,
-    weights_fingerprint,
-)
+from sklearn_mdl.encoders._base import attributes_fingerprint, weights_fingerprint
 from sklearn_mdl.encoders._layers import check_layers, watched_layers
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 from sklearn_mdl.encoders._views import (

@@ -64,7 +64,7 @@ class DetectionMeasures(NamedTuple):
             for name, value, (low, high) in rows
         ]
         counts = f"{self.n_positive} positive, {self.n_negative} negative"
-        title = f"{counts}; {self.level:.0%} intervals"
+        title = f"{counts}; {100 * self.level:g}% intervals"
         if self.n_negative * self.max_fpr < 1:
             title += "; too few negatives for one false positive"
         return "\n".join([title, *lines])

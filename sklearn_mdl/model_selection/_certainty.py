@@ -8,8 +8,8 @@ in loss on the same rows. Prequential losses are dependent in two ways:
   differences between neighbouring blocks, which slow trends do not affect (von Neumann,
   1941).
 * All losses of a draw depend on which rows were learned. Resampling losses cannot
-  reveal this variation, but disjoint draws can. Standard deviations over disjoint draws
-  are up to ``TRAINING`` times as large (``python -m benchmarks certainty spread``).
+  reveal this variation, but disjoint draws can. So standard deviations are multiplied
+  by ``TRAINING``, a cautious factor (``python -m benchmarks certainty spread``).
 
 With several orders, the variance over rows is estimated in each order and averaged.
 Then the variance of the mean over orders is added. Averaging each example's losses over
@@ -37,7 +37,7 @@ Columns = int | slice | list[int] | NDArray[np.intp]
 N_BLOCKS = 50  # least number of blocks, unless a stream has fewer rows or groups
 TRAINING = 1.35  # measured on draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
-SURE = 0.95  # probability from which a choice counts as settled
+SURE = 0.95  # a choice is settled if its probability is at least this
 MOST_TIMES = 100  # multiple of the given labels beyond which infinity is reported
 # Fewer pairs of blocks mean fewer than 40 rows or groups. These are too few to estimate
 # how a difference between encoders grows with more labels.
@@ -84,9 +84,9 @@ class Sample:
         return total_variance(rows, n_pairs, orders, n_orders)
 
     def half_width(self, first: Columns, second: Columns, alpha: ArrayLike) -> Floats:
-        """Return half-widths of Student intervals for the differences in `variance`.
+        """Return half-widths of Student intervals for differences between encoders.
 
-        The intervals have level ``1 - alpha``.
+        The intervals have level ``1 - alpha``. See `variance` for the differences.
         """
         variance, freedom = self.variance(first, second)
         half: Floats = t.isf(np.asarray(alpha) / 2, freedom) * np.sqrt(variance)
@@ -113,7 +113,11 @@ class Sample:
         return least
 
     def is_longer(self, alpha: float) -> NDArray[np.bool_]:
-        """Return for ``[i, j]`` if encoder ``j`` has a significantly longer code."""
+        """Return a matrix that shows which codes are significantly longer.
+
+        Entry ``[i, j]`` is True if the code of encoder ``j`` is significantly longer
+        than that of encoder ``i``.
+        """
         differences = self.codelengths - self.codelengths[:, None]
         return np.asarray(differences > self.least_significant(alpha))
 

@@ -162,7 +162,7 @@ def _rank_columns(ranking: RankStatistics) -> dict[str, list[str]]:
     if has_tests(ranking):
         intervals = ranking.rank_intervals()
         bounds = zip(intervals.lower, intervals.upper, strict=True)
-        title = f"{intervals.level:.0%} interval"
+        title = f"{100 * intervals.level:g}% interval"
         columns[title] = [f"[{lower:.2f}, {upper:.2f}]" for lower, upper in bounds]
         columns[IN_RESAMPLES] = _fixed(intervals.p_best, 2)
     return columns

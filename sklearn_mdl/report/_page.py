@@ -153,7 +153,7 @@ class View:
         self.encoders = [row.encoder for row in comparison.rows()]  # best first
         self.datasets = self.scorer.dataset_names_
         self.curves = comparison.curves_by_cell
-        self.percent = f"{1 - self.scorer.alpha:.0%}"
+        self.percent = f"{100 * (1 - self.scorer.alpha):g}%"
         self.figure = {"width": WIDTH, "height": HEIGHT}
 
     @property

@@ -43,12 +43,7 @@ from sklearn_mdl.switcher._resolved import (
     resolved,
     store_of,
 )
-from sklearn_mdl.switcher._split import (
-    JoinedFile,
-    Processes,
-    check_split,
-    folder_of,
-)
+from sklearn_mdl.switcher._split import JoinedFile, Processes, check_split, folder_of
 from sklearn_mdl.switching import Race, SwitchingPrior
 
 # Parameters that are objects: name, class, and the noun and example that errors use.

@@ -44,12 +44,7 @@ from sklearn_mdl.switcher._segments import (
 from sklearn_mdl.switcher._split_parts import Common
 from sklearn_mdl.switcher._stored_losses import StoredLosses
 from sklearn_mdl.switcher._views import ViewTrace, view_trace
-from sklearn_mdl.switching import (
-    ForwardTrace,
-    PriorLike,
-    best_sequence,
-    group_columns,
-)
+from sklearn_mdl.switching import ForwardTrace, PriorLike, best_sequence, group_columns
 
 
 class FittedSwitcher(OnlineEstimator, Parameters):

@@ -66,7 +66,7 @@ def loss_array(losses: ArrayLike) -> Losses:
     if isinstance(losses, Iterator):
         raise TypeError(
             "`losses` must be an array that can be read more than once, got an "
-            "iterator; pass np.concatenate(list(losses))."
+            "iterator; pass np.vstack(list(losses))."
         )
     return _as_table(losses)
 
@@ -155,7 +155,7 @@ def normalised_weights(
     weights: ArrayLike | None, n_experts: int, name: str = "weights"
 ) -> Floats:
     """Return prior weights that sum to one (uniform if none are given)."""
-    check_integer("n_experts", n_experts, 1, "pass losses.shape[1]")
+    check_integer("n_experts", n_experts, 1, "pass n_experts=2 for two experts")
     if weights is None:
         return np.full(n_experts, 1.0 / n_experts)
     w = np.asarray(weights, dtype=np.float64)

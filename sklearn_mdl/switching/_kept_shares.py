@@ -1,4 +1,4 @@
-"""Combined transitions over several unlabelled steps, for states with one row."""
+"""Combined transitions over several unlabelled steps, for one-row states."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class KeptShares:
         self._prior = prior
         self._n_steps = 2  # number of entries filled; step 1 has no transition
         self._logs = np.zeros(2)  # logs of products up to each step, skipping zeros
-        # The last step, up to each step, that redraws with probability one.
+        # For each step, the latest step up to it at which a redraw is certain, or 0.
         self._redrawn = np.zeros(2, dtype=np.intp)
 
     def between(self, first: Steps | int, n_steps: Steps | int) -> Floats | None:
         """Return the probability of no redraw in ``n_steps`` steps after ``first``.
 
-        None if a step does more than redraw the expert in a state with one row.
+        Return None unless all steps are plain (see `Transition.is_plain`).
         """
         start = np.asarray(first)
         stop = start + n_steps
@@ -42,7 +42,7 @@ class KeptShares:
         return np.where(self._redrawn[stop] > start, 0.0, products)
 
     def _extend(self, n_steps: int) -> bool:
-        """Fill the entries of steps before ``n_steps``, if all of them only redraw."""
+        """Fill the entries up to step ``n_steps - 1``; False if a step is not plain."""
         rates = redraw_rates(self._prior, self._n_steps, n_steps)
         if rates is None:
             return False
@@ -61,7 +61,8 @@ class KeptShares:
 def redraw_rates(prior: MarkovPrior, start: int, stop: int) -> Floats | None:
     """Return the probability of a redraw on entering each step of a range.
 
-    None if a step does more than redraw the expert in a state with one row.
+    Return None unless all steps have one-row states, and redraws that may return the
+    previous expert (see `Transition.is_plain`).
     """
     steps = range(start, stop)
     plain = takewhile(lambda step: step.is_plain, map(prior.transition, steps))

@@ -59,6 +59,8 @@ def best_sequence(
 ) -> ExpertSequence:
     """Find the most probable sequence of experts given all labels.
 
+    If the prior has hidden variables, they are chosen together with the experts.
+
     Parameters
     ----------
     prior : SwitchingPrior, str or None
@@ -74,10 +76,10 @@ def best_sequence(
     -------
     sequence : ExpertSequence
         Under a Bayesian mixture, elementwise mixture or fixed share, no sequence has a
-        shorter `codelength`. Other priors have hidden variables, such as the rate of a
-        run length. Experts and hidden variables are then chosen together, as the most
-        probable combination. Only the experts are returned, and `prior_cost` is summed
-        over the hidden variables.
+        shorter `codelength`. Most other priors have hidden variables, for example ``m``
+        in `LearnedShare`. The sequence is then part of the most probable combination of
+        experts and hidden variables. `prior_cost` is the cost of this sequence of
+        experts, with hidden variables summed out.
 
     Raises
     ------
@@ -287,9 +289,10 @@ def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Steps:
     """Return the experts of the best path of at most `n_blocks` blocks.
 
     By dynamic programming, row ``m`` of `total` contains, for each expert, the lowest
-    loss of paths with ``m + 1`` blocks that end in this expert. Row ``m`` of `start`
-    contains, for each such path, the first step of its last block. The best path of
-    each row is stored at every step, since a new block always follows a best path.
+    loss of paths with at most ``m + 1`` blocks that end in this expert. Row ``m`` of
+    `start` contains, for each such path, the first step of its last block. The best
+    path of each row is stored at every step, since a new block always follows a best
+    path.
     """
     n_steps, n_experts = losses.shape
     total = np.full((n_blocks, n_experts), np.inf)

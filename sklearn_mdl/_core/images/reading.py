@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -30,6 +31,7 @@ KINDS = (
     "an array (N, H, W, C) or (N, H, W), a list of paths, PIL images or arrays, or a "
     "torch dataset with a length"
 )
+CHANNELS = (1, 3, 4)  # allowed numbers of channels
 DEEP = ("I", "F")  # first letters of modes with more than 8 bits per channel
 
 
@@ -71,31 +73,47 @@ def as_images(X: object) -> Images:
     Raises
     ------
     TypeError
-        If X cannot contain images.
+        If X is a tensor, or cannot contain images.
     ValueError
         If X is empty, or an array that does not have three or four axes.
     """
     if isinstance(X, torch.Tensor):
         raise TypeError(
             "Images must be arrays with channels last, got a tensor of shape "
-            f"{tuple(X.shape)}; pass X.permute(0, 2, 3, 1).numpy()"
+            f"{tuple(X.shape)}; {_tensor_cure(X)}"
         )
     by_row = hasattr(X, "__len__") and hasattr(X, "__getitem__")
     no_rows = isinstance(X, torch.utils.data.IterableDataset) or hasattr(X, "keys")
     has_rows = (by_row and not no_rows) or hasattr(X, "to_numpy")
     if isinstance(X, str | bytes | Path) or not has_rows:
         cure = "pass [image] for one image, or list(images)"
+        if hasattr(X, "keys"):
+            cure = "pass the images themselves, such as X['image']"
+        elif isinstance(X, str | Path) and os.path.isdir(X):
+            cure = f"pass sorted(Path({str(X)!r}).rglob('*.*'))"
         raise TypeError(f"Images must be {KINDS}, got {type(X).__name__}; {cure}")
     if hasattr(X, "to_numpy"):  # a column of a data frame
         X = X.to_numpy()
     if isinstance(X, np.ndarray):
         is_column = X.dtype.kind in "OU" and X.ndim == 1
         if not is_column and X.ndim not in (3, 4):
-            raise invalid("Images", KINDS, X.shape, "pass X.reshape(-1, H, W)")
+            cure = "pass np.asarray(X).reshape(N, H, W), or (N, H, W, 3) for colours"
+            raise invalid("Images", KINDS, X.shape, cure)
     images = cast(Images, X)
     if not len(images):
-        raise ValueError("X must hold at least one image, got none; pass [image]")
+        cure = "pass [image], or correct the folder or pattern of the files"
+        raise ValueError(f"X must hold at least one image, got none; {cure}")
     return images
+
+
+def _tensor_cure(X: torch.Tensor) -> str:
+    """Return how to convert a tensor to images."""
+    if X.ndim == 4 and X.shape[1] in CHANNELS:
+        return "pass X.permute(0, 2, 3, 1).numpy(force=True)"
+    if X.ndim not in (3, 4):
+        return "pass X.reshape(N, H, W).numpy(force=True), or (N, H, W, 3) for colours"
+    one = ", or [X] for one image" if X.ndim == 3 and X.shape[0] in CHANNELS else ""
+    return f"pass X.numpy(force=True){one}"
 
 
 def item_at(images: Images, row: int) -> object:
@@ -138,7 +156,7 @@ def decode(item: object, where: str, mode: str) -> Image:
     """Decode an item of `Images` to an 8-bit PIL image in a given mode."""
     image = _open_image(item, where)
     if image.mode.startswith(DEEP):
-        cure = "pass for example (np.asarray(image) / 256).astype('uint8')"
+        cure = "pass np.asarray(image) / top, if pixels range from 0 to top"
         raise invalid(f"Mode of {where}", "of 8 bits per channel", image.mode, cure)
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
@@ -152,17 +170,23 @@ def _open_image(item: object, where: str) -> Image:
     if isinstance(item, torch.Tensor):
         item = item.detach().cpu()  # torch datasets have (C, H, W) or (H, W)
         if item.ndim == 3:
-            if item.shape[0] not in (1, 3, 4):
+            if item.shape[0] not in CHANNELS:
                 name, shape = f"The tensor of {where}", tuple(item.shape)
                 required = "of shape (H, W) or (C, H, W) with 1, 3 or 4 channels"
-                raise invalid(name, required, shape, "pass tensor.permute(2, 0, 1)")
+                cure = "pass tensor[:1] for one channel"
+                if shape[2] in CHANNELS:
+                    cure = "pass tensor.permute(2, 0, 1)"
+                raise invalid(name, required, shape, cure)
             item = item.permute(1, 2, 0)
         item = np.asarray(item.numpy())
     if isinstance(item, np.ndarray):
         return cast("Image", pil.fromarray(_eight_bits(item, where)))
     if not isinstance(item, str | Path | FilePart | bytes):
-        kind = type(item).__name__
-        raise TypeError(f"Images must be {KINDS}, but {where} is {kind}; pass a path")
+        cure = "pass np.asarray(X)" if isinstance(item, list) else "pass a path"
+        if isinstance(item, dict):
+            cure = "pass [row['image'] for row in X]"
+        kind = f"but {where} is of type {type(item).__name__}"
+        raise TypeError(f"Images must be {KINDS}, {kind}; {cure}")
     try:
         content = item.read_bytes() if isinstance(item, FilePart) else item
         file = io.BytesIO(content) if isinstance(content, bytes) else content
@@ -175,16 +199,22 @@ def _open_image(item: object, where: str) -> Image:
 
 def unreadable(where: str, error: Exception) -> ValueError:
     """Return the error for an image that cannot be read."""
-    return ValueError(f"The image of {where} cannot be read ({error}); omit this row")
+    cure = "correct its path, or " if getattr(error, "errno", None) else ""
+    cure += "omit this row"
+    return ValueError(f"The image of {where} cannot be read ({error}); {cure}")
 
 
 def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
-    fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+    fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in CHANNELS)
     if not fits or not array.size:
         required = "(H, W) or (H, W, C) with 1, 3 or 4 channels"
-        cure = "pass image.transpose(1, 2, 0) for channels first, or select channels"
+        cure = "pass image.transpose(1, 2, 0) for channels first, or image[:, :, :1]"
+        if array.ndim != 3:
+            cure = "pass image.reshape(H, W), or (H, W, 3) for colours"
+        if not array.size:
+            cure = "omit this row"
         raise invalid(f"Shape of {where}", required, array.shape, cure)
     if array.dtype == np.uint8:
         return array
@@ -194,5 +224,7 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     if is_float and array.min() >= 0 and array.max() <= 1:  # false if any is NaN
         return np.asarray(np.rint(array * 255), dtype=np.uint8)
     given = f"{array.min():g} to {array.max():g}" if is_float else str(array.dtype)
-    cure = "if pixels range from 0 to 255, pass images / 255"
+    cure = "if pixels range from low to high, pass (image - low) / (high - low)"
+    if is_float and np.isnan(array).any():
+        cure = "pass np.nan_to_num(image)"
     raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", given, cure)

@@ -2,11 +2,12 @@ r"""Whitening by a shrunk covariance, either of all rows or within classes.
 
 Both covariances have the form :math:`S = E^T E + c I`:
 
-* the covariance of all rows, shrunk by the oracle approximating rule,
+* the covariance of all rows, with oracle approximating shrinkage (OAS),
   :math:`T = (1 - \rho) R^T R / n + \rho \mu I` with ``R`` the centred rows;
 * the covariance within classes, :math:`(D^T D + d h T) / (f + d h)`, where ``D`` holds
   ``n`` rows minus the means of their ``C`` classes, :math:`f = \max(n - C, 1)`, and
-  ``h`` is the strength. A thousandth of its mean eigenvalue is added to its diagonal.
+  ``h`` is the strength. A thousandth of the mean eigenvalue of this covariance is
+  added to its diagonal.
   ``D`` is a projection of the centred rows, so a root of the sum :math:`\alpha D^T D +
   \beta R^T R` is known: :math:`E = \sqrt\beta R + (\sqrt{\alpha + \beta} - \sqrt\beta)
   D`.
@@ -22,7 +23,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MAX_VALUES = 2048  # largest number of singular values; the cost grows as its cube
+MAX_VALUES = 2048  # callers' limit on singular values; the cost grows as its cube
 LEAST = 1e-3  # share of the mean eigenvalue added to the diagonal within classes
 
 
@@ -107,8 +108,8 @@ def centring(rows: Tensor) -> Whitening:
 def oas_share(spread: float, level: float, d: int, n_rows: int) -> float:
     """Return the share of the identity in a shrunk covariance of ``n_rows`` rows.
 
-    The formula is that of :func:`sklearn.covariance.oas`, in which one constant differs
-    from Chen, Wiesel, Eldar and Hero (2010).
+    The formula is that of :func:`sklearn.covariance.oas`, which omits the terms with
+    ``2 / d`` of Eq. (23) in Chen, Wiesel, Eldar and Hero (2010).
 
     Parameters
     ----------

@@ -65,9 +65,7 @@ def coded_of(run: PrequentialRun) -> dict[str, np.ndarray]:
 
 
 def resume(
-    run: PrequentialRun,
-    arrays: Arrays,
-    losses: np.ndarray | None = None,
+    run: PrequentialRun, arrays: Arrays, losses: np.ndarray | None = None
 ) -> None:
     """Restore the state of another run in a new run.
 

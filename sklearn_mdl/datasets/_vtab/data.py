@@ -51,7 +51,8 @@ class VtabData:
         """Check that labels match the images and the classes of the task."""
         counts = len(self.images), len(self.y)
         if len(set(counts)) > 1 or not len(self.y):
-            raise invalid("Image and label counts", "equal", counts, "download again")
+            required = "equal" if len(set(counts)) > 1 else "positive"
+            raise invalid("Image and label counts", required, counts, "download again")
         limits, most = [int(self.y.min()), int(self.y.max())], self.task.n_classes - 1
         if limits[0] < 0 or limits[1] > most:
             raise invalid("y", f"labels from 0 to {most}", limits, "download again")
@@ -70,8 +71,11 @@ class VtabData:
         Parameters
         ----------
         rows : array-like of int
+            At least one row.
         """
         rows = np.asarray(rows, dtype=np.int64)
+        if not rows.size:
+            raise invalid("rows", "one or more row numbers", [], "pass rows=[0]")
         parts = None if self.parts is None else self.parts[rows]
         return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)
 
@@ -81,14 +85,18 @@ class VtabData:
         Raises
         ------
         ValueError
-            If the files do not define parts.
+            If the files do not define parts, or all images are in one of the two parts.
         """
         if self.parts is None:
             raise ValueError(
-                f"The files of {self.task.name} do not define its parts "
-                f"({self.task.parts}); call reshuffled()"
+                f"The files of {self.task.name} do not say which images are for "
+                "training and which for testing; call reshuffled() instead of split()"
             )
         is_test = self.parts == TEST
+        if is_test.all() or not is_test.any():
+            given = sorted({*self.parts.tolist()})
+            cure = "call split() on the images that load_vtab() returned"
+            raise invalid("Images", "both for training and testing", given, cure)
         return self.take(np.flatnonzero(~is_test)), self.take(np.flatnonzero(is_test))
 
     def reshuffled(
@@ -111,19 +119,21 @@ class VtabData:
         Raises
         ------
         ValueError
-            If images are missing and ``n_train`` is None, or if ``n_train`` is not
-            between 1 and ``len(self) - 1``.
+            If there is one image, images are missing and ``n_train`` is None, or
+            ``n_train`` is not between 1 and ``len(self) - 1``.
         """
         n, whole = len(self), self.task.n_examples + self.task.n_test
+        if n < 2:
+            raise invalid("Number of images", "at least 2", n, "reshuffle more images")
+        cure = f"pass n_train={n // 2}"
         if n_train is None and n != whole:
             raise ValueError(
-                f"{self.task.name} must have all its {whole} images to be split as "
-                f"in VTAB, got {n}; download the others, or pass n_train={n // 2}"
+                f"reshuffled() needs all {whole} images of {self.task.name} for its "
+                f"default n_train, got {n}; {cure}, or download any missing images"
             )
         cut = self.task.n_examples if n_train is None else n_train
         if not 0 < cut < n:
-            required = f"between 1 and {n - 1}"
-            raise invalid("n_train", required, n_train, f"pass n_train={n // 2}")
+            raise invalid("n_train", f"between 1 and {n - 1}", n_train, cure)
         rows = check_random_state(random_state).permutation(n)
         return self.take(rows[:cut]), self.take(rows[cut:])
 
@@ -173,7 +183,7 @@ class VtabTask:
     n_examples : int
         Number of rows of the reshuffled train part, on which Li et al. evaluate online.
     n_test : int
-        Number of rows of the test part.
+        Number of rows of the reshuffled test part.
     labels : str
         Meaning of the label.
     parts : str

@@ -12,12 +12,7 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from torch import Tensor
 
-from sklearn_mdl._core.images.rows import (
-    Shape,
-    check_pixels,
-    image_shape_of,
-    pixels_of,
-)
+from sklearn_mdl._core.images.rows import Shape, check_pixels, image_shape_of, pixels_of
 from sklearn_mdl._core.sklearn_compat import Constraints
 from sklearn_mdl._core.stream.learner import Batches, Learned, Learner, Report
 from sklearn_mdl._core.stream.outcomes import ClassLabels

@@ -281,9 +281,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         """Cost of every label given only the earlier labels, (n_samples_seen_,).
 
         Costs are in nats. The code mixes class frequencies, recent frequencies and
-        transitions between classes by a fixed share with rate ``1 / t``. Compare
-        ``codelengths_`` with this reference to see how much features save, since labels
-        that tend to repeat are cheap even without features.
+        transitions between classes by a fixed share with rate ``1 / t``. It learns each
+        label at once, whatever the groups and ``label_delay``. Compare ``codelengths_``
+        with this reference to see how much features save, since labels that tend to
+        repeat are cheap even without features.
         """
         check_is_fitted(self)
         labels = self._run.labels.cpu().numpy()

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -302,9 +303,13 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
 @pytest.mark.parametrize(
     ("readout", "columns", "said"),
     [
-        (LinearReadout(), slice(8, 12), r"columns of X, which has 10, .*slice\(8, 12"),
+        (
+            LinearReadout(),
+            slice(8, 12),
+            r"distinct positions from 0 to 9, .*slice\(8, 12",
+        ),
         (LinearReadout(), slice(5, 5), "one or more"),
-        (LinearReadout(), [1, 1], "one or more distinct columns"),
+        (LinearReadout(), [1, 1], "columns must be one or more distinct positions"),
         (LinearReadout(), [3, 10], r"got \[3, 10\]"),
         (LinearReadout(), [], "one or more"),
         (LinearReadout(), ["a"], r"got \['a'\]"),
@@ -328,13 +333,21 @@ def test_a_network_on_a_view_has_the_state_of_one_on_a_table_of_the_view():
 
 def test_lists_that_cannot_be_are_refused_in_a_sentence():
     X, y = rows("classes")
-    with pytest.raises(ValueError, match=r"pass readouts=\[view\] to a switcher"):
-        ViewReadout("closed-form", slice(2)).fit(X, y)
+    for name in ("closed-form", None):
+        view = ViewReadout(name, slice(2))
+        said = "readout must be one readout, not a list, to fit the view itself, got "
+        said += f"{name!r}; pass readouts=[{view!r}] to a switcher"
+        with pytest.raises(ValueError, match=re.escape(said)):
+            view.fit(X, y)
     with pytest.raises(TypeError, match="must use all features of the encoder"):
         FrozenReadout(TimmEncoder("a"), ViewReadout(KernelReadout(), slice(2))).fit(
             X, y
         )
-    with pytest.raises(ValueError, match="at least one entry each, got 0 views"):
+    with pytest.raises(
+        ValueError, match="at least one entry each, got views: 0, readouts: 1"
+    ):
         view_readouts({})
-    with pytest.raises(ValueError, match=r"'nets', 'stream'\], got 'mixed'"):
+    with pytest.raises(
+        ValueError, match=r"'stream'\], or None .* got 'mixed'; pass None"
+    ):
         fitted("reals", view_readouts(BLOCKS, "mixed"))

@@ -227,7 +227,7 @@ def test_switchers_take_batch_size_and_prior_with_a_preset():
     ("arguments", "settings", "words"),
     [
         (["paper"], {}, "preset must be one of .*'vtab-scratch'.*got 'paper'"),
-        (["vtab-finetune"], {}, "needs an encoder .* got none; write readout_grid"),
+        (["vtab-finetune"], {}, "needs an encoder .* got none; write readouts="),
         ([], {"lr": [1, 2], "n_samples": 3}, "number of combinations, 2, got 3"),
         ([], {"n_samples": 0}, "n_samples must be a positive integer, got 0"),
         ([], {"lr": loguniform(1, 2)}, "lr must be a list unless.*n_samples=20"),

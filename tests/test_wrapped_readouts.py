@@ -979,13 +979,13 @@ def test_notes_are_kept_once_and_not_without_end():
     [
         (GaussianNB(), r"wrap it: IncrementalReadout\(GaussianNB\(\)\)"),
         (SVC(), r"RefitReadout\(CalibratedClassifierCV\(SVC\(\), ensemble=False\)\)"),
-        (KernelReadoutRegressor(), r"use MDLReadoutSwitcherRegressor\(\)"),
+        (KernelReadoutRegressor(), r"use MDLReadoutSwitcherRegressor\(\[KernelRe"),
         (StandardScaler(), "readout_grid"),
-        (GaussianNB, "readout_grid"),
+        (GaussianNB, "pass an instance of GaussianNB"),
     ],
 )
 def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice):
-    with pytest.raises(TypeError, match=f"readouts must hold .*{advice}"):
+    with pytest.raises(TypeError, match=f"Readouts must be .*{advice}"):
         MDLReadoutSwitcher([readout]).fit(*digits())
 
 

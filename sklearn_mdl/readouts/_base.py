@@ -153,8 +153,8 @@ def build_learners(
     Parameters
     ----------
     readouts : sequence of readouts, or mapping of int to readout
-        A learner's ``columns`` are positions in the sequence or keys of the mapping.
-        Pass a mapping for only some of the readouts of a run.
+        A learner's ``columns`` are positions in the sequence or keys of the mapping. To
+        make learners for only some readouts of a run, pass a mapping.
     n_features, n_classes : int
     **settings
         As in :class:`Context`.
@@ -164,8 +164,8 @@ def build_learners(
     learners : list of Learner
         Stacks of networks, the most expensive first, followed by the other learners,
         which include the learners of views. On a CPU, networks of the same shape are
-        distributed over several stacks if their state is large. A readout's results
-        depend neither on the other readouts nor on the order of the readouts.
+        distributed over several stacks if their state is large, or to balance jobs. A
+        readout's results depend neither on the other readouts nor on their order.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def learners_for(
 
 
 def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
-    """Make the learners of readouts, whose scalings replace those of the context."""
+    """Make the learners of readouts. Their scalings replace those of the context."""
     for readout in by_place.values():
         readout.check_width(context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
@@ -233,7 +233,11 @@ def check_readout(readout: object) -> None:
         return
     advice = "pass for example readouts=readout_grid()"
     if isinstance(readout, Readout):
-        advice = "for real numbers use MDLReadoutSwitcherRegressor()"
+        advice = f"for real numbers, use MDLReadoutSwitcherRegressor([{readout!r}])"
+    elif isinstance(readout, str):
+        advice = f"pass readouts={readout!r}, without a list"
+    elif isinstance(readout, type):
+        advice = f"pass an instance of {readout.__name__}"
     elif isinstance(readout, BaseEstimator) and is_classifier(readout):
         wrapper, wrapped = "RefitReadout", repr(readout)
         if not hasattr(readout, "predict_proba"):
@@ -242,8 +246,6 @@ def check_readout(readout: object) -> None:
             wrapper = "IncrementalReadout"
         advice = f"wrap it: {wrapper}({wrapped})"
     raise TypeError(
-        "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
-        "DiscriminantReadout, CentroidReadout, KNeighborsReadout, IncrementalReadout, "
-        "RefitReadout, DummyReadout or ViewReadout objects, or readouts of images "
-        f"(FineTunedReadout, ScratchReadout, FrozenReadout), got {readout!r}; {advice}"
+        "Readouts must be LinearReadout, KernelReadout or other classifiers of "
+        f"sklearn_mdl.readouts, got {readout!r}; {advice}"
     )

@@ -56,7 +56,7 @@ def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Float
         raise ValueError(
             f"predict_proba must have {len(classes)} columns, one for each class in "
             f"classes_, or {n_classes}, one for each class of the stream, got "
-            f"{given.shape[1]}; return proba[:, self.classes_] in predict_proba"
+            f"{given.shape[1]}; return one column for each class in classes_"
         )
     by_class = np.zeros((len(given), n_classes))
     by_class[:, classes] = given

@@ -151,7 +151,7 @@ class KernelLearner(RowLearner):
             raise MemoryError(
                 f"Exact kernels of {n_rows} rows need {needed / 1e9:.3g} GB (readouts: "
                 f"{n_factors}), but {self.device} has {available / 1e9:.3g} GB; pass "
-                f"for example max_exact={most}"
+                f"for example max_exact={most} to every kernel readout"
             )
 
     def _new_block(

@@ -175,8 +175,9 @@ class LinearReadout(_Readout):
         Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
         updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches: regularised
-        standardisation, or symmetric whitening with a shrunk covariance.
+        Feature scaling: regularised standardisation, or symmetric whitening with a
+        shrunk covariance. It is computed from the features of the first minibatch, and
+        again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``min(1, recency / t)``. With 1, replay is uniform.
@@ -256,8 +257,9 @@ class MLPReadout(_Readout):
         Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
         updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches: regularised
-        standardisation, or symmetric whitening with a shrunk covariance.
+        Feature scaling: regularised standardisation, or symmetric whitening with a
+        shrunk covariance. It is computed from the features of the first minibatch, and
+        again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``min(1, recency / t)``. With 1, replay is uniform.
@@ -353,7 +355,10 @@ class LinearReadoutRegressor(_RegressorReadout):
         Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
         updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches.
+        Feature scaling: regularised standardisation, or symmetric whitening with a
+        shrunk covariance. It is computed from the features of the first minibatch, and
+        again from all rows so far whenever their number has doubled.
+        Scaled features are clipped to the range from -50 to 50.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``min(1, recency / t)``. With 1, replay is uniform.
@@ -444,7 +449,10 @@ class MLPReadoutRegressor(_RegressorReadout):
         Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
         updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches.
+        Feature scaling: regularised standardisation, or symmetric whitening with a
+        shrunk covariance. It is computed from the features of the first minibatch, and
+        again from all rows so far whenever their number has doubled.
+        Scaled features are clipped to the range from -50 to 50.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``min(1, recency / t)``. With 1, replay is uniform.

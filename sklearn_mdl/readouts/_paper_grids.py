@@ -240,7 +240,7 @@ def readout_grid(
         if table.kind == "fine-tuned" and "encoder" not in settings:
             raise ValueError(
                 f"{preset!r} needs an encoder to fine-tune, got none; write "
-                f"readout_grid({preset!r}, encoder=TimmEncoder(...))"
+                f"readouts=readout_grid({preset!r}, encoder=TimmEncoder('resnet50'))"
             )
         size = {"batch_size": table.batch_size}
         settings = {**table.settings, **table.others, **size, **settings}

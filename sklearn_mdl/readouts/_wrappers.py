@@ -106,7 +106,9 @@ class IncrementalReadout(WrappedReadout):
         ``partial_fit`` also gets all of them as ``classes``. Features are float32 for
         skorch nets and float64 otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches.
+        Feature scaling: regularised standardisation, or symmetric whitening with a
+        shrunk covariance. It is computed from the features of the first minibatch, and
+        again from all rows so far whenever their number has doubled.
     calibration : bool, default=True
         Forward calibration: multiply the classifier's log-probabilities by
         ``softplus(b)``. The scalar ``b`` is updated on each minibatch, before the
@@ -159,9 +161,9 @@ class IncrementalReadout(WrappedReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RefitReadout(WrappedReadout):
-    """Readout that refits a classifier on all earlier rows at the end of each block.
+    """Readout that refits a classifier on all earlier rows as their number grows.
 
-    The readout predicts with its last fit, or with label frequencies before the first
+    The readout predicts with its last fit, or with class frequencies before the first
     fit. Used by itself and without calibration, it computes an online code like that of
     Voita and Titov (2020). With a smaller factor in `schedule`, it refits more often. A
     fit uses only past rows and labels, so pipelines may contain steps that use labels
@@ -174,8 +176,8 @@ class RefitReadout(WrappedReadout):
     classes, mixing costs at most ``1 + log(N / batch_size)`` nats over a stream of
     ``N`` rows (5 nats for 1,500 rows). In return, a label costs at most ``log(n + 2)``
     nats more than under the Krichevsky-Trofimov estimate. If a fit raises (for example,
-    because there is only one class), the previous fit is kept until the next block ends
-    (see ``notes_``).
+    because there is only one class), the previous fit is kept until the next fit (see
+    ``notes_``).
 
     Parameters
     ----------
@@ -198,11 +200,11 @@ class RefitReadout(WrappedReadout):
         of a skorch net. Torch's global generators do not change. If None, the
         switcher's seed is used.
     schedule : "doubling" or float >= 1, default="doubling"
-        Factor by which the number of rows must grow before the next fit. With 1, the
-        readout refits after every minibatch. Blocks end with full minibatches, so they
-        depend only on the number of rows. If the time of a fit is linear in the number
-        of rows, all fits together take about ``factor / (factor - 1)`` times as long as
-        the last fit.
+        Factor by which the number of rows must grow before the next fit ("doubling"
+        means 2). With 1, the readout refits after every minibatch. A fit always follows
+        the end of a minibatch, so it does not depend on how you divide rows into calls.
+        If the time of a fit is linear in the number of rows, all fits together take
+        about ``factor / (factor - 1)`` times as long as the last fit.
 
     Attributes
     ----------
@@ -275,7 +277,4 @@ def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> Non
     """Warn about readouts whose last fit raised, given the names of all readouts."""
     for column, report in reports.items():
         if report.failure is not None:
-            warn_caller(
-                f"The last fit of readout {names[column]!r} {report.failure}; debug "
-                "its estimator, or pass scaling=None if it needs unscaled rows"
-            )
+            warn_caller(f"The last fit of readout {names[column]!r} {report.failure}")

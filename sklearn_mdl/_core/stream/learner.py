@@ -72,7 +72,8 @@ class Replay(NamedTuple):
                 return cls(constant, float(recency))
             case [int(first), int(last)] if 0 <= last <= first <= MOST_STREAMS:
                 return cls(first, float(recency), last)
-        required = f"an integer or (first, last), 0 <= last <= first <= {MOST_STREAMS}"
+        most = f"0 <= least <= first <= {MOST_STREAMS}"
+        required = f"an integer or a pair (first, least) with {most}"
         cure = "pass for example n_replay_streams=(30, 3)"
         raise invalid("n_replay_streams", required, n_streams, cure)
 
@@ -125,8 +126,8 @@ class RowsAhead(NamedTuple):
         return np.where(rows < self.first, rows, rows - rows % self.size)
 
 
-# After many rows, a label changes predictions so little that labels can be learned by
-# blocks, and predicting a block takes hardly longer than predicting a single row.
+# After many rows, a label changes predictions so little that labels can be learned
+# block by block, and predicting a block takes hardly longer than predicting one row.
 BY_BLOCKS = RowsAhead(4096, 32)
 BY_ROW = RowsAhead(0, 1)
 
@@ -139,8 +140,8 @@ class Report(NamedTuple):
     notes : list of str
         Exceptions and warnings of the estimator.
     failure : str or None
-        Message about the error of the last fit, and about what the readout predicts
-        with instead. None if the fit succeeded.
+        Message about the error of the last fit, what the readout predicts with instead,
+        and what to do. None if the fit succeeded.
     """
 
     notes: list[str]
@@ -157,7 +158,7 @@ def copy_learned(column: int, own: State, given: State) -> None:
     """
     for name, tensor in own.items():
         if name not in given or given[name].shape != tensor.shape:
-            shape = tuple(given[name].shape) if name in given else "missing"
+            shape = tuple(given[name].shape) if name in given else "none"
             raise ValueError(
                 f"Readout {column} needs {name} of shape {tuple(tensor.shape)} to "
                 f"continue, got {shape}; load a state of readouts with these settings"

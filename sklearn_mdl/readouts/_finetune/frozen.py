@@ -261,14 +261,14 @@ class FrozenReadout(ImageReadout):
         if isinstance(self.readout, ImageReadout):
             raise TypeError(
                 "readout must be a readout of features, not of images, got "
-                f"{self.readout!r}; pass readouts=[readout], without an encoder"
+                f"{self.readout!r}; use that readout directly, not on a frozen encoder"
             )
         check_readout(self.readout)
         if self.readout.view is not None:
             raise TypeError(
                 "readout must use all features of the encoder, but it uses only "
-                f"view {self.readout.view!r}; encode the images first, and fit the "
-                "switcher on encoder.transform(X)"
+                f"view {self.readout.view!r}; fit the view by itself on the features, "
+                "encoder.fit_transform(images)"
             )
 
     @property
@@ -289,12 +289,10 @@ class FrozenReadout(ImageReadout):
         groups = grouped((id(encoder), i) for i, encoder in enumerate(encoders))
         return [
             EncodingLearner(
-                [(members[i][0], clone(members[i][1].readout)) for i in group],
-                encoders[group[0]],
-                shapes[group[0]],
-                context,
+                [(members[i][0], clone(members[i][1].readout)) for i in own],
+                *(encoders[own[0]], shapes[own[0]], context),
             )
-            for group in groups.values()
+            for own in groups.values()
         ]
 
 

@@ -331,6 +331,13 @@ def test_a_network_on_a_view_has_the_state_of_one_on_a_table_of_the_view():
         assert own == state_bytes(readout, 3, 4) > 0
 
 
+@pytest.mark.parametrize("columns", [range(3), (0, 1, 2), np.arange(3), slice(3)])
+def test_columns_may_be_any_sequence_of_positions(columns):
+    X, y = rows("classes")
+    readout = ViewReadout(KernelReadout(), columns).fit(X, y)
+    assert readout.codelength_ == KernelReadout().fit(X[:, :3], y).codelength_
+
+
 def test_lists_that_cannot_be_are_refused_in_a_sentence():
     X, y = rows("classes")
     for name in ("closed-form", None):

@@ -672,7 +672,12 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: ScratchReadout(dict),
             TypeError,
-            "model must return a torch.nn.Module, but it returned dict; pass",
+            "returns a torch.nn.Module, but it returned dict; pass a function that",
+        ),
+        (
+            lambda: ScratchReadout(nn.Flatten()),
+            TypeError,
+            "returns a torch.nn.Module, but it is itself a module; pass a function",
         ),
         (
             lambda: ScratchReadout(lambda: nn.Conv2d(1, 2, 3)),

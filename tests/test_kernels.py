@@ -724,6 +724,18 @@ def test_a_kernel_without_a_factor_fails_alone_from_that_row_on(row, max_exact, 
     assert pieces.diverged_at_.tolist() == [-1, row, -1, noisy]
 
 
+def test_a_kernel_of_two_rows_works_as_the_error_says():
+    def kernel(a, b):
+        return 1.0 + a @ b
+
+    X, y = digits(60)
+    with pytest.raises(ValueError, match="lambda A, B: pairwise_kernels"):
+        KernelReadout(lambda a, b: 1.0).fit(X, y)
+    cured = KernelReadout(lambda A, B: pairwise_kernels(A, B, metric=kernel)).fit(X, y)
+    polynomial = KernelReadout("polynomial", degree=1).fit(X, y)
+    assert cured.codelength_ == pytest.approx(polynomial.codelength_)
+
+
 def test_factors_that_memory_cannot_hold_are_refused(monkeypatch):
     monkeypatch.setattr(_kernel_learners, "memory_of", lambda device: 4 * 60**2 - 1)
     with pytest.raises(
@@ -753,7 +765,7 @@ def test_whitening_is_refused_where_both_rows_and_features_are_many():
 def test_one_factor_serves_no_labellings_where_labels_whiten():
     X, y = digits(60)
     readout = kind("within classes").fit(X, y)
-    with pytest.raises(ValueError, match='"whiten", or clone'):
+    with pytest.raises(ValueError, match='"whiten", or fit clone'):
         readout.predict_relabelled(y[None], X)
     readouts = [kind("within classes"), kind("whitened")]
     both, one = (

@@ -866,6 +866,9 @@ def test_the_warning_names_the_exception_of_the_last_fit_whatever_else_was_noted
     with pytest.warns(UserWarning, match=said):
         readout.fit(X, y)
     assert len(readout.notes_) > 3
+    said = "raised RuntimeError: 128 rows, so .* previous fit; debug its estimator$"
+    with pytest.warns(UserWarning, match=said):  # scaling=None is not advised again
+        readout.set_params(scaling=None).fit(X, y)
 
 
 @for_each("mood", ["nan", "will not predict", "too few columns"])

@@ -217,7 +217,8 @@ class ScratchReadout(NetworkReadout):
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``min(1, recency / t)``. With 1, replay is uniform.
     model_options : mapping, default=None
-        Arguments of ``timm.create_model``, or of the callable.
+        Arguments of the callable, or further arguments of ``timm.create_model``. The
+        readout sets ``pretrained`` and ``num_classes`` itself.
     input_size : int, default=None
         Size to which the central square of each image is resized. If None, images
         are neither cropped nor resized. Pixels are always scaled to the range from -1

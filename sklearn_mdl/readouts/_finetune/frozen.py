@@ -253,7 +253,7 @@ class FrozenReadout(ImageReadout):
     _parameter_constraints: ClassVar[Constraints] = {
         **ImageReadout._parameter_constraints,
         "encoder": [ImageEncoder, CachedEncoder],
-        "readout": [object],  # checked in _validate_params
+        "readout": [BaseEstimator],  # checked in _validate_params
     }
 
     def _validate_params(self) -> None:

@@ -355,7 +355,7 @@ class DiscriminantReadout(MeansReadout):
     shrinkage : float, default=0.1
         Weight ``h`` of the total covariance ``T``, which counts as ``d * h`` rows.
     batch_size : int, default=32
-        Has no effect, since this readout does not learn by minibatches.
+        Has no effect, since this readout does not learn in minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
@@ -417,7 +417,7 @@ class CentroidReadout(MeansReadout):
     shrinkage : float, default=0.1
         Shrinkage of the within-class covariance, only used with "within-class".
     batch_size : int, default=32
-        Has no effect, since this readout does not learn by minibatches.
+        Has no effect, since this readout does not learn in minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None

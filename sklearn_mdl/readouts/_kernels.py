@@ -203,7 +203,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         16-fold, the readout learns only every second block of 128 rows, later only
         every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
-        Has no effect, since this readout does not learn by minibatches.
+        Has no effect, since this readout does not learn in minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window : int, default=None
@@ -402,7 +402,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         16-fold, the readout learns only every second block of 128 rows, later only
         every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
-        Has no effect, since this readout does not learn by minibatches.
+        Has no effect, since this readout does not learn in minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None

@@ -273,8 +273,8 @@ class MLPReadout(_Readout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. If None, the seed
-        of the switcher is used.
+        Seed of initial weights and, outside a switcher, of replay. In a switcher, None
+        means the switcher's seed.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training: codelengths are computed from the true labels.
@@ -466,8 +466,8 @@ class MLPReadoutRegressor(_RegressorReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. If None, the seed
-        of the switcher is used.
+        Seed of initial weights and, outside a switcher, of replay. In a switcher, None
+        means the switcher's seed.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts the location and log scale of the
         density.

@@ -118,8 +118,8 @@ class IncrementalReadout(WrappedReadout):
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed for every ``random_state`` of the estimator that is not set, and for draws
-        of a skorch net. Torch's global generators do not change. If None, the
-        switcher's seed is used.
+        of a skorch net. Torch's global generators do not change. In a switcher, None
+        means the switcher's seed.
     n_replay_streams : int or (int, int), default=0
         Number of replay streams. After each new minibatch, the classifier learns one
         minibatch of each stream. With a pair ``(first, least)``, there are ``first``
@@ -197,8 +197,8 @@ class RefitReadout(WrappedReadout):
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed for every ``random_state`` of the estimator that is not set, and for draws
-        of a skorch net. Torch's global generators do not change. If None, the
-        switcher's seed is used.
+        of a skorch net. Torch's global generators do not change. In a switcher, None
+        means the switcher's seed.
     schedule : "doubling" or float >= 1, default="doubling"
         Factor by which the number of rows must grow before the next fit ("doubling"
         means 2). With 1, the readout refits after every minibatch. A fit always follows

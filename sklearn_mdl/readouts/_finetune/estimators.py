@@ -53,8 +53,8 @@ class FineTunedReadout(NetworkReadout):
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of random numbers in training (dropout, augmentation) and, outside a
-        switcher, of replay. Torch's global generators do not change. If None, the
-        switcher's seed is used.
+        switcher, of replay. Torch's global generators do not change. In a switcher,
+        None means the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
         VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
@@ -176,8 +176,8 @@ class ScratchReadout(NetworkReadout):
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, of random numbers in training (dropout, augmentation)
-        and, outside a switcher, of replay. Torch's global generators do not change. If
-        None, the switcher's seed is used.
+        and, outside a switcher, of replay. Torch's global generators do not change. In
+        a switcher, None means the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
         VTAB. "adamw" is AdamW, which the paper uses on ImageNet.

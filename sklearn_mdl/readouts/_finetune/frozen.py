@@ -38,8 +38,8 @@ class EncodingLearner(Learner):
 
     Images are encoded when their labels are predicted, in whole blocks with zeros in
     place of unknown rows. Features are then stored, scaled and replayed as in a run
-    over features. So codelengths are the same, except for readouts that learn row by
-    row.
+    over precomputed features. So codelengths are the same as in such a run, except for
+    readouts that learn row by row.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ SHARE = Interval(Real, 0, 1, closed="left")
 
 
 class Readout(OnlineEstimator):
-    """Base class of readouts: settings, from which ``learners_of`` makes learners."""
+    """Base class of readouts, which hold the settings of learners."""
 
     stack: ClassVar[type[NetStack] | None] = None  # set in linear and MLP readouts
     family: ClassVar[type | None] = None  # readouts of a family may share learners
@@ -79,7 +79,7 @@ class Readout(OnlineEstimator):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout, in a switcher that pools kinds."""
+        """Name of the readout's kind, for a switcher that pools kinds."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
@@ -89,7 +89,7 @@ class Readout(OnlineEstimator):
 
     @property
     def forgets(self) -> bool:
-        """True if the readout forgets old rows, or never replays them."""
+        """True if the readout forgets old rows, or learns each minibatch only once."""
         limits = [getattr(self.inner, name, None) for name in ("window", "restart")]
         return limits != [None, None] or self.learns_once
 
@@ -125,7 +125,7 @@ class Readout(OnlineEstimator):
     @classmethod
     @abstractmethod
     def learners_of(cls, members: Members[Any], context: Context) -> Sequence[Learner]:
-        """Make learners, each for one or more of these (column, readout) pairs."""
+        """Make learners, each for one or more of the given (column, readout) pairs."""
 
     def seed_or(self, seed: int) -> int:
         """Return ``seed`` if ``random_state`` is None, or else draw a seed from it."""
@@ -210,10 +210,11 @@ class BaseReadout(Readout, OnlineClassifier):
 
 
 def last_restart(n_rows: int, period: int) -> int:
-    """Return the row of the last restart at an odd multiple of ``period``, or 0.
+    """Return the largest odd multiple of ``period`` up to ``n_rows``, or 0.
 
-    With periods 32, 64, 128, ... exactly one readout restarts at every multiple of 32.
-    That readout then runs for twice its period, as in Hazan and Seshadhri (2009).
+    Among readouts that restart at odd multiples of 32, 64, 128, ... rows, exactly one
+    restarts at every multiple of 32, as in Hazan and Seshadhri (2009). Each runs for
+    twice its period before it restarts again.
     """
     return max(0, (n_rows + period) // (2 * period) * 2 * period - period)
 

@@ -38,7 +38,7 @@ class StackSize(NamedTuple):
     Attributes
     ----------
     n_parameters : int
-        Weights and biases.
+        Number of weights and biases.
     n_updates : int
         Optimiser steps for each minibatch of new rows: one on these rows, and one for
         each replay stream before the number of streams falls.

@@ -59,8 +59,8 @@ class DefaultGrid(list[Any]):
     """Built-in list of readouts, as opposed to a list that the user passes."""
 
 
-# Numbers of replay streams of the built-in lists. Two limits of the number of
-# parameters that are updated per example apply at first and after many rows. More than
+# Numbers of replay streams of the built-in lists. One limit on the number of parameters
+# that are updated per example applies at first, another one after many rows. More than
 # three streams after many rows shorten codes of classes, but not of real labels.
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000

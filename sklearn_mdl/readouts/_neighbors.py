@@ -343,8 +343,8 @@ class KNeighborsReadout(BaseReadout):
         :math:`\beta = 1` and ``h`` is fixed.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
-        shrunk covariance. It is computed from the features of the first minibatch, and
-        again from all rows so far whenever their number has doubled.
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
     window : int, default=None
         Number of most recent rows that may vote (all rows if None).
     restart : int, default=None

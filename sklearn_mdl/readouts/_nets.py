@@ -176,8 +176,8 @@ class LinearReadout(_Readout):
         updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
-        shrunk covariance. It is computed from the features of the first minibatch, and
-        again from all rows so far whenever their number has doubled.
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``min(1, recency / t)``. With 1, replay is uniform.
@@ -258,8 +258,8 @@ class MLPReadout(_Readout):
         updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
-        shrunk covariance. It is computed from the features of the first minibatch, and
-        again from all rows so far whenever their number has doubled.
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``min(1, recency / t)``. With 1, replay is uniform.
@@ -356,8 +356,8 @@ class LinearReadoutRegressor(_RegressorReadout):
         updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
-        shrunk covariance. It is computed from the features of the first minibatch, and
-        again from all rows so far whenever their number has doubled.
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
         Scaled features are clipped to the range from -50 to 50.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
@@ -450,8 +450,8 @@ class MLPReadoutRegressor(_RegressorReadout):
         updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
-        shrunk covariance. It is computed from the features of the first minibatch, and
-        again from all rows so far whenever their number has doubled.
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
         Scaled features are clipped to the range from -50 to 50.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with

@@ -154,10 +154,11 @@ class ViewReadout(ViewSettings, BaseReadout):
     Parameters
     ----------
     readout : readout, str or None
-        Any readout of features. In a view that you pass to a switcher, ``readout`` may
-        also be the name of a list ("linear", "closed-form", "nets", "mixed", "drift" or
-        "stream"), or None for the default list. The view then stands for all readouts
-        in that list, chosen for the number of columns in the view.
+        Any readout of features except views. In a view that you pass to a switcher,
+        ``readout`` may also be the name of a list ("linear", "closed-form", "nets",
+        "mixed", "drift" or "stream"), or None for the default list. The view then
+        stands for all readouts in that list, chosen for the number of columns in the
+        view.
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None

@@ -162,7 +162,7 @@ class WrappedLearner(Learner):
     def add_classes(self, n: int) -> None:
         """Add classes.
 
-        Until a fit includes a class, its frequency serves as its predicted probability.
+        Until a fit includes a new class, the class is predicted with its frequency.
         """
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))

@@ -94,8 +94,8 @@ class IncrementalReadout(WrappedReadout):
     call succeeds (see ``notes_``).
 
     The scaling is refreshed whenever the number of rows has doubled. A new copy of the
-    classifier then learns all minibatches and replays again, so that all rows have the
-    same scaling. Learning thus takes up to three times as long as with
+    classifier then learns all minibatches again, new and replayed ones, so that all
+    rows have the same scaling. Learning thus takes up to three times as long as with
     ``scaling=None``.
 
     Parameters
@@ -107,8 +107,8 @@ class IncrementalReadout(WrappedReadout):
         skorch nets and float64 otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
-        shrunk covariance. It is computed from the features of the first minibatch, and
-        again from all rows so far whenever their number has doubled.
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
     calibration : bool, default=True
         Forward calibration: multiply the classifier's log-probabilities by
         ``softplus(b)``. The scalar ``b`` is updated on each minibatch, before the

@@ -106,6 +106,8 @@ class FineTunedReadout(NetworkReadout):
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
+    net_ : skorch.NeuralNet
+        Network, criterion and optimiser.
 
     Notes
     -----
@@ -236,6 +238,8 @@ class ScratchReadout(NetworkReadout):
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
+    net_ : skorch.NeuralNet
+        Network, criterion and optimiser.
 
     Notes
     -----

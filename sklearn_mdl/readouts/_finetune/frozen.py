@@ -198,9 +198,9 @@ class FrozenReadout(ImageReadout):
     The rows are images rather than precomputed features, so the list can also contain
     networks that learn from images. Codelengths are the same as on precomputed
     features, except for readouts that learn row by row, such as kernels. On images,
-    these readouts learn each minibatch as a group of rows. When a minibatch is
-    predicted, each image is encoded once for all readouts on the encoder. Replay reuses
-    these features.
+    these readouts learn all rows of a minibatch together, after predicting them. When a
+    minibatch is predicted, each image is encoded once for all readouts on the encoder.
+    Replay reuses these features.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ class FrozenReadout(ImageReadout):
 
     @property
     def forgets(self) -> bool:
-        """True if the readout on the features forgets or never replays rows."""
+        """True if the readout of features forgets or learns each minibatch once."""
         return bool(self.readout.forgets)
 
     @classmethod

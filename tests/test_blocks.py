@@ -318,6 +318,7 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
         (FrozenReadout(TimmEncoder("a"), LinearReadout()), slice(2), "images"),
         (LinearReadout(lr=-1), slice(2), "'lr' parameter"),
         (3, slice(2), "'readout' parameter"),
+        (GaussianNB(), slice(2), r"wrap it: IncrementalReadout\(GaussianNB\(\)\)$"),
     ],
 )
 def test_blocks_that_cannot_be_are_refused_in_a_sentence(readout, columns, said):
@@ -346,6 +347,11 @@ def test_lists_that_cannot_be_are_refused_in_a_sentence():
         said += f"{name!r}; pass readouts=[{view!r}] to a switcher"
         with pytest.raises(ValueError, match=re.escape(said)):
             view.fit(X, y)
+    said = (
+        r"must predict real numbers in .* pass for example KernelReadoutRegressor\(\)$"
+    )
+    with pytest.raises(TypeError, match=said):
+        ViewReadoutRegressor(LogisticRegression(), slice(2)).fit(X, y)
     with pytest.raises(TypeError, match="must use all features of the encoder"):
         FrozenReadout(TimmEncoder("a"), ViewReadout(KernelReadout(), slice(2))).fit(
             X, y

@@ -15,7 +15,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.unsupported import unsupported
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.readouts._base import BaseReadout, Readout, learners_in
+from sklearn_mdl.readouts._base import BaseReadout, Readout, check_readout, learners_in
 from sklearn_mdl.readouts._build import Context, Members, grouped
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._lists import NAMES
@@ -40,7 +40,7 @@ class ViewSettings(Readout):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **Readout._parameter_constraints,
-        "readout": [Readout, StrOptions(set(NAMES)), None],
+        "readout": [BaseEstimator, StrOptions(set(NAMES)), None],
         "columns": [slice, "array-like"],
         "name": [str, None],
     }
@@ -53,6 +53,8 @@ class ViewSettings(Readout):
                 f"{self.readout!r}; pass readouts=[{self!r}] to a switcher"
             )
         self._check_readout(self.inner)
+        if isinstance(self, BaseReadout):
+            check_readout(self.inner)
         self.inner._validate_params()
 
     def _check_readout(self, readout: Any) -> None:
@@ -67,12 +69,12 @@ class ViewSettings(Readout):
             )
         is_real = isinstance(self, OnlineRegressor)
         if isinstance(readout, OnlineRegressor) != is_real:
-            noun, wrapper = "classes", "ViewReadoutRegressor"
+            noun, cure = "classes", "ViewReadoutRegressor(readout, columns)"
             if is_real:
-                noun, wrapper = "real numbers", "ViewReadout"
+                noun, cure = "real numbers", "for example KernelReadoutRegressor()"
             raise TypeError(
                 f"readout must predict {noun} in {type(self).__name__}, got "
-                f"{readout!r}; pass {wrapper}(readout, columns)"
+                f"{readout!r}; pass {cure}"
             )
 
     @property
@@ -298,9 +300,7 @@ def view_readouts(
             f"{len(views)}, readouts: {len(given)}; write for example "
             "view_readouts({'first': slice(0, 6)})"
         )
-    return [
-        _view(own, columns, name) for name, columns in views.items() for own in given
-    ]
+    return [_view(r, columns, name) for name, columns in views.items() for r in given]
 
 
 def expanded(

@@ -183,7 +183,7 @@ class ClassLabels(Outcome):
         return type(self)(named)
 
     def bounded(self, values: Tensor) -> Tensor:
-        """Return log-probabilities (K, n, C), which are not too low."""
+        """Return log-probabilities (K, n, C), with a lower bound that limits losses."""
         return values.clamp_min(self.fallback(values) - MOST_LOST)
 
     def losses(self, values: Tensor, labels: Tensor) -> Tensor:

@@ -303,9 +303,9 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     ----------
     strategy : {"mean", "decayed", "last"}, default="mean"
         "mean" is a Gaussian with unknown mean and variance under Jeffreys' prior, as in
-        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. "decayed" does the same with
-        decaying weights. "last" is a random walk with Gaussian steps of unknown
-        variance.
+        :func:`~sklearn_mdl.metrics.gaussian_codelengths` with ``n_first=1``. "decayed"
+        is the same with decaying weights. "last" is a random walk with Gaussian steps
+        of unknown variance.
     half_life : float, default=100
         With "decayed", the number of labels after which a weight halves.
     restart : int, default=None

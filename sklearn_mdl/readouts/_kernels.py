@@ -149,7 +149,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     where :math:`v_t = R_{tt}^2 / \alpha` is the variance in units of the noise,
     :math:`q_c = s_c + 1 / C` the score as a probability, and :math:`n_c` the number of
     earlier labels of the class. After each label, one Newton step on the log-loss
-    updates ``(b, v, u, a)``, except that ``v`` and ``u`` stay fixed for the first 64
+    updates ``(b, v, u, a)``, except that ``v`` and ``u`` stay zero for the first 64
     labels. The probabilities are mixed with the uniform distribution, which gets a
     share of 1e-4. The readout uses neither random numbers nor minibatches. After 4,096
     rows, however, it predicts 32 rows at a time and then learns their labels together,

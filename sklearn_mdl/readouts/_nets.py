@@ -155,10 +155,11 @@ class LinearReadout(_Readout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far
+        in order. After each new minibatch, the readout takes one step on the next
+        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
+        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
+        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -166,21 +167,24 @@ class LinearReadout(_Readout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 there is no averaging.
+        Step size of the averaged weights with which the readout predicts: ``average <-
+        (1 - step) average + step weights`` after every optimiser step. With 1
+        there is no averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
-        small step on a short stream, the average stays close to the initial weights.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise,
+        with a small step on a short stream, the average stays close to the initial
+        weights.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to multiply logits by ``softplus(b)`` (forward calibration). The scalar
+        ``b`` is updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
         shrunk covariance. The scaling is computed from the features of the first
         minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
+        likely. Smaller values favour recent minibatches, and larger values early ones.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -237,10 +241,11 @@ class MLPReadout(_Readout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far
+        in order. After each new minibatch, the readout takes one step on the next
+        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
+        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
+        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -248,21 +253,24 @@ class MLPReadout(_Readout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 there is no averaging.
+        Step size of the averaged weights with which the readout predicts: ``average <-
+        (1 - step) average + step weights`` after every optimiser step. With 1
+        there is no averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
-        small step on a short stream, the average stays close to the initial weights.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise,
+        with a small step on a short stream, the average stays close to the initial
+        weights.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to multiply logits by ``softplus(b)`` (forward calibration). The scalar
+        ``b`` is updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
         shrunk covariance. The scaling is computed from the features of the first
         minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
+        likely. Smaller values favour recent minibatches, and larger values early ones.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -336,10 +344,11 @@ class LinearReadoutRegressor(_RegressorReadout):
     lr : float, default=0.01
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far
+        in order. After each new minibatch, the readout takes one step on the next
+        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
+        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
+        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -347,13 +356,15 @@ class LinearReadoutRegressor(_RegressorReadout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 there is no averaging.
+        Step size of the averaged weights with which the readout predicts: ``average <-
+        (1 - step) average + step weights`` after every optimiser step. With 1
+        there is no averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to divide the scale of the density by ``softplus(b)`` (forward
+        calibration). The scalar ``b`` is updated on each minibatch, before the weights
+        learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
         shrunk covariance. The scaling is computed from the features of the first
@@ -361,7 +372,8 @@ class LinearReadoutRegressor(_RegressorReadout):
         Scaled features are clipped to the range from -50 to 50.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
+        likely. Smaller values favour recent minibatches, and larger values early ones.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -430,10 +442,11 @@ class MLPReadoutRegressor(_RegressorReadout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far
+        in order. After each new minibatch, the readout takes one step on the next
+        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
+        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
+        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -441,13 +454,15 @@ class MLPReadoutRegressor(_RegressorReadout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 there is no averaging.
+        Step size of the averaged weights with which the readout predicts: ``average <-
+        (1 - step) average + step weights`` after every optimiser step. With 1
+        there is no averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to divide the scale of the density by ``softplus(b)`` (forward
+        calibration). The scalar ``b`` is updated on each minibatch, before the weights
+        learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling: regularised standardisation, or symmetric whitening with a
         shrunk covariance. The scaling is computed from the features of the first
@@ -455,7 +470,8 @@ class MLPReadoutRegressor(_RegressorReadout):
         Scaled features are clipped to the range from -50 to 50.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
+        likely. Smaller values favour recent minibatches, and larger values early ones.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None

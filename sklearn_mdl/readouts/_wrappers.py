@@ -110,8 +110,8 @@ class IncrementalReadout(WrappedReadout):
         shrunk covariance. The scaling is computed from the features of the first
         minibatch, and again from all rows so far whenever their number has doubled.
     calibration : bool, default=True
-        Forward calibration: multiply the classifier's log-probabilities by
-        ``softplus(b)``. The scalar ``b`` is updated on each minibatch, before the
+        Whether to multiply the classifier's log-probabilities by ``softplus(b)``
+        (forward calibration). The scalar ``b`` is updated on each minibatch, before the
         classifier learns from it. This helps because many classifiers are
         overconfident.
     batch_size : int, default=32
@@ -121,10 +121,11 @@ class IncrementalReadout(WrappedReadout):
         of a skorch net. Torch's global generators do not change. In a switcher, None
         means the switcher's seed.
     n_replay_streams : int or (int, int), default=0
-        Number of replay streams. After each new minibatch, the classifier learns one
-        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
-        streams for the first 1,000 rows. After ``n`` rows, there are ``first *
-        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far
+        in order. After each new minibatch, the classifier learns the next minibatch of
+        each stream. With a pair ``(first, least)``, there are ``first`` streams for the
+        first 1,000 rows. After ``n > 1000`` rows, there are ``first * sqrt(1000 / n)``
+        streams, rounded up, but at least ``least``.
 
     Attributes
     ----------
@@ -189,8 +190,8 @@ class RefitReadout(WrappedReadout):
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, which each fit learns from its own rows.
     calibration : bool, default=True
-        Forward calibration: multiply the classifier's log-probabilities by
-        ``softplus(b)``. The scalar ``b`` is updated on each minibatch, before the
+        Whether to multiply the classifier's log-probabilities by ``softplus(b)``
+        (forward calibration). The scalar ``b`` is updated on each minibatch, before the
         classifier learns from it. This helps because many classifiers are
         overconfident.
     batch_size : int, default=32

@@ -69,21 +69,23 @@ class FineTunedReadout(NetworkReadout):
     weight_decay : float, default=0.0
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far
+        in order. After each new minibatch, the readout takes one step on the next
+        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
+        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
+        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. Batch normalisation statistics are averaged in the
-        same way. With 1 there is no averaging.
+        Step size of the averaged weights with which the readout predicts: ``average <-
+        (1 - step) average + step weights`` after every optimiser step. Batch
+        normalisation statistics are averaged in the same way. With 1 there is no
+        averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
         Share of each training target that is spread over all classes.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to multiply logits by ``softplus(b)`` (forward calibration). The scalar
+        ``b`` is updated on each minibatch, before the weights learn from it.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
         Random changes to training images. "crop" takes random crops and resizes them to
         the full size. "crop-flip" also mirrors half of the images. "randaugment" is
@@ -92,7 +94,8 @@ class FineTunedReadout(NetworkReadout):
         Predictions use unchanged images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
+        likely. Smaller values favour recent minibatches, and larger values early ones.
 
     Attributes
     ----------
@@ -194,21 +197,23 @@ class ScratchReadout(NetworkReadout):
     weight_decay : float, default=0.0
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far
+        in order. After each new minibatch, the readout takes one step on the next
+        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
+        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
+        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. Batch normalisation statistics are averaged in the
-        same way. With 1 there is no averaging.
+        Step size of the averaged weights with which the readout predicts: ``average <-
+        (1 - step) average + step weights`` after every optimiser step. Batch
+        normalisation statistics are averaged in the same way. With 1 there is no
+        averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
         Share of each training target that is spread over all classes.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to multiply logits by ``softplus(b)`` (forward calibration). The scalar
+        ``b`` is updated on each minibatch, before the weights learn from it.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
         Random changes to training images. "crop" takes random crops and resizes them to
         the full size. "crop-flip" also mirrors half of the images. "randaugment" is
@@ -217,7 +222,8 @@ class ScratchReadout(NetworkReadout):
         Predictions use unchanged images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
+        likely. Smaller values favour recent minibatches, and larger values early ones.
     model_options : mapping, default=None
         Arguments of the callable, or further arguments of ``timm.create_model``. The
         readout sets ``pretrained`` and ``num_classes`` itself.

@@ -885,6 +885,9 @@ def test_predictions_that_are_none_are_uniform_from_then_on_and_reported(mood):
     assert np.isfinite(switcher.codelengths_).all()
     assert np.isfinite(switcher.predict_proba(X)).all()
     assert bool(switcher.readout_notes_) == (mood != "nan")
+    said = "^predict_proba of the estimator stopped returning valid probabilities"
+    with pytest.warns(UserWarning, match=said):  # no advice about other readouts
+        readouts[0].fit(X, y)
 
 
 def test_partial_fit_that_raises_is_noted_and_tried_again():

@@ -321,10 +321,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         cls, members: Members[Self], context: Context
     ) -> list[KernelClassifierLearner]:
         """Make one learner for all readouts with the same ``memory``."""
-        return [
-            KernelClassifierLearner(alike, memory, context)
-            for memory, alike in by_memory(members).items()
-        ]
+        groups = by_memory(members).items()
+        return [KernelClassifierLearner(own, memory, context) for memory, own in groups]
 
     def uncalibrated_scores(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the scores that calibration turns into probabilities.

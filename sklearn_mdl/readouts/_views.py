@@ -133,10 +133,8 @@ class ViewSettings(Readout):
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make learners view by view; readouts of a view share them if possible."""
-        views = grouped(
-            (member.places(context.n_features), (column, member.inner))
-            for column, member in members
-        )
+        n_features = context.n_features
+        views = grouped((m.places(n_features), (c, m.inner)) for c, m in members)
         learners: list[Learner] = []
         for places, pairs in views.items():
             view = context.view._replace(columns=places)

@@ -39,6 +39,10 @@ class WrappedReadout(BaseReadout):
 
     needed: ClassVar[tuple[str, ...]]
     learner: ClassVar[type[WrappedLearner]]
+    _all_diverged = (
+        "predict_proba of the estimator stopped returning valid probabilities{}, so "
+        "the readout has ignored the features since then; debug predict_proba"
+    )
 
     def _validate_params(self) -> None:
         super()._validate_params()

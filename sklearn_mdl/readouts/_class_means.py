@@ -347,8 +347,8 @@ class DiscriminantReadout(MeansReadout):
     more than 2,048 features.
 
     Each row takes ``O(d * (d + C))`` time. Rows are whitened in blocks of at most 32.
-    After 4,096 rows, labels are also learned block by block, unless the readout forgets
-    rows. The readout works best with many classes and few rows per class.
+    After 4,096 rows, labels are also learned block by block, unless `window` or
+    `restart` is set. The readout works best with many classes and few rows per class.
 
     Parameters
     ----------

@@ -153,7 +153,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     labels. The probabilities are mixed with the uniform distribution, which gets a
     share of 1e-4. The readout uses neither random numbers nor minibatches. After 4,096
     rows, however, it predicts 32 rows at a time and then learns their labels together,
-    unless it forgets rows.
+    unless `window` or `restart` is set.
 
     In a switcher, kernel readouts with the same `max_exact`, `window` and `restart` are
     computed together. Those with the same scaling share inner products and distances.
@@ -164,8 +164,9 @@ class KernelReadout(KernelSettings, BaseReadout):
     kernel : str or callable, default="arc-cosine"
         "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
         corresponds to a ReLU network of infinite width. You can also pass a kernel of
-        ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
-        rows. A readout with such a kernel cannot be written with ``save``.
+        ``sklearn.gaussian_process.kernels`` or any callable that maps arrays of ``n``
+        and ``m`` rows to an array of kernel values (n, m). A readout with such a kernel
+        cannot be written with ``save``.
     alpha : float, default=0.03
         Variance of the noise, added to the diagonal of the kernel matrix.
     depth : int, default=1
@@ -363,8 +364,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     kernel : str or callable, default="arc-cosine"
         "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
         corresponds to a ReLU network of infinite width. You can also pass a kernel of
-        ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
-        rows. A readout with such a kernel cannot be written with ``save``.
+        ``sklearn.gaussian_process.kernels`` or any callable that maps arrays of ``n``
+        and ``m`` rows to an array of kernel values (n, m). A readout with such a kernel
+        cannot be written with ``save``.
     alpha : float, default=0.03
         Variance of the noise, added to the diagonal of the kernel matrix.
     depth : int, default=1

@@ -155,11 +155,10 @@ class LinearReadout(_Readout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams, each of which runs through the minibatches so far
-        in order. After each new minibatch, the readout takes one step on the next
-        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
-        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
-        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -167,9 +166,8 @@ class LinearReadout(_Readout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Step size of the averaged weights with which the readout predicts: ``average <-
-        (1 - step) average + step weights`` after every optimiser step. With 1
-        there is no averaging.
+        Step size of averaged weights, which are used for prediction: ``average <- (1 -
+        step) average + step weights`` after every optimiser step. 1 means no averaging.
     ema_warmup : bool, default=True
         Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise,
         with a small step on a short stream, the average stays close to the initial
@@ -182,9 +180,8 @@ class LinearReadout(_Readout):
         shrunk covariance. The scaling is computed from the features of the first
         minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
-        likely. Smaller values favour recent minibatches, and larger values early ones.
+        After ``t`` minibatches, a stream returns to the first one with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -241,11 +238,10 @@ class MLPReadout(_Readout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams, each of which runs through the minibatches so far
-        in order. After each new minibatch, the readout takes one step on the next
-        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
-        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
-        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -253,9 +249,8 @@ class MLPReadout(_Readout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Step size of the averaged weights with which the readout predicts: ``average <-
-        (1 - step) average + step weights`` after every optimiser step. With 1
-        there is no averaging.
+        Step size of averaged weights, which are used for prediction: ``average <- (1 -
+        step) average + step weights`` after every optimiser step. 1 means no averaging.
     ema_warmup : bool, default=True
         Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise,
         with a small step on a short stream, the average stays close to the initial
@@ -268,9 +263,8 @@ class MLPReadout(_Readout):
         shrunk covariance. The scaling is computed from the features of the first
         minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
-        likely. Smaller values favour recent minibatches, and larger values early ones.
+        After ``t`` minibatches, a stream returns to the first one with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -344,11 +338,10 @@ class LinearReadoutRegressor(_RegressorReadout):
     lr : float, default=0.01
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams, each of which runs through the minibatches so far
-        in order. After each new minibatch, the readout takes one step on the next
-        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
-        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
-        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -356,9 +349,8 @@ class LinearReadoutRegressor(_RegressorReadout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Step size of the averaged weights with which the readout predicts: ``average <-
-        (1 - step) average + step weights`` after every optimiser step. With 1
-        there is no averaging.
+        Step size of averaged weights, which are used for prediction: ``average <- (1 -
+        step) average + step weights`` after every optimiser step. 1 means no averaging.
     ema_warmup : bool, default=True
         Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
@@ -366,14 +358,11 @@ class LinearReadoutRegressor(_RegressorReadout):
         calibration). The scalar ``b`` is updated on each minibatch, before the weights
         learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling: regularised standardisation, or symmetric whitening with a
-        shrunk covariance. The scaling is computed from the features of the first
-        minibatch, and again from all rows so far whenever their number has doubled.
-        Scaled features are clipped to the range from -50 to 50.
+        Feature scaling, as in :class:`~sklearn_mdl.LinearReadout`. Scaled features are
+        clipped to the range from -50 to 50.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
-        likely. Smaller values favour recent minibatches, and larger values early ones.
+        After ``t`` minibatches, a stream returns to the first one with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -442,11 +431,10 @@ class MLPReadoutRegressor(_RegressorReadout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams, each of which runs through the minibatches so far
-        in order. After each new minibatch, the readout takes one step on the next
-        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
-        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
-        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -454,9 +442,8 @@ class MLPReadoutRegressor(_RegressorReadout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Step size of the averaged weights with which the readout predicts: ``average <-
-        (1 - step) average + step weights`` after every optimiser step. With 1
-        there is no averaging.
+        Step size of averaged weights, which are used for prediction: ``average <- (1 -
+        step) average + step weights`` after every optimiser step. 1 means no averaging.
     ema_warmup : bool, default=True
         Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
@@ -464,14 +451,11 @@ class MLPReadoutRegressor(_RegressorReadout):
         calibration). The scalar ``b`` is updated on each minibatch, before the weights
         learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling: regularised standardisation, or symmetric whitening with a
-        shrunk covariance. The scaling is computed from the features of the first
-        minibatch, and again from all rows so far whenever their number has doubled.
-        Scaled features are clipped to the range from -50 to 50.
+        Feature scaling, as in :class:`~sklearn_mdl.LinearReadout`. Scaled features are
+        clipped to the range from -50 to 50.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
-        likely. Smaller values favour recent minibatches, and larger values early ones.
+        After ``t`` minibatches, a stream returns to the first one with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None

@@ -125,11 +125,10 @@ class IncrementalReadout(WrappedReadout):
         of a skorch net. Torch's global generators do not change. In a switcher, None
         means the switcher's seed.
     n_replay_streams : int or (int, int), default=0
-        Number of replay streams, each of which runs through the minibatches so far
-        in order. After each new minibatch, the classifier learns the next minibatch of
-        each stream. With a pair ``(first, least)``, there are ``first`` streams for the
-        first 1,000 rows. After ``n > 1000`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the classifier learns the next minibatch of each
+        stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows, then
+        ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
 
     Attributes
     ----------

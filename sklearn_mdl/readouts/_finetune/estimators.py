@@ -69,11 +69,10 @@ class FineTunedReadout(NetworkReadout):
     weight_decay : float, default=0.0
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams, each of which runs through the minibatches so far
-        in order. After each new minibatch, the readout takes one step on the next
-        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
-        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
-        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     ema_step_size : float, default=1.0
         Step size of the averaged weights with which the readout predicts: ``average <-
         (1 - step) average + step weights`` after every optimiser step. Batch
@@ -93,9 +92,8 @@ class FineTunedReadout(NetworkReadout):
         the same shape and type, and must draw only from torch's random generator.
         Predictions use unchanged images.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
-        likely. Smaller values favour recent minibatches, and larger values early ones.
+        After ``t`` minibatches, a stream returns to the first one with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
 
     Attributes
     ----------
@@ -197,11 +195,10 @@ class ScratchReadout(NetworkReadout):
     weight_decay : float, default=0.0
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams, each of which runs through the minibatches so far
-        in order. After each new minibatch, the readout takes one step on the next
-        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
-        streams for the first 1,000 rows. After ``n > 1000`` rows, there are ``first *
-        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     ema_step_size : float, default=1.0
         Step size of the averaged weights with which the readout predicts: ``average <-
         (1 - step) average + step weights`` after every optimiser step. Batch
@@ -221,9 +218,8 @@ class ScratchReadout(NetworkReadout):
         the same shape and type, and must draw only from torch's random generator.
         Predictions use unchanged images.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, all minibatches so far are equally
-        likely. Smaller values favour recent minibatches, and larger values early ones.
+        After ``t`` minibatches, a stream returns to the first one with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     model_options : mapping, default=None
         Arguments of the callable, or further arguments of ``timm.create_model``. The
         readout sets ``pretrained`` and ``num_classes`` itself.

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
@@ -1011,9 +1011,14 @@ def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice
             r"RefitReadout\(LogisticRegression\(\)\)$",
         ),
         (
-            IncrementalReadout(SGDClassifier()),
-            r"; use RefitReadout\(CalibratedClassifierCV\(SGDClassifier\(\), "
+            IncrementalReadout(Perceptron()),
+            r"; use RefitReadout\(CalibratedClassifierCV\(Perceptron\(\), "
             r"ensemble=False\)\)$",
+        ),
+        (
+            IncrementalReadout(SGDClassifier(alpha=0.1)),
+            r"got SGDClassifier\(alpha=0.1\); use IncrementalReadout\("
+            r"SGDClassifier\(alpha=0.1, loss='log_loss'\)\)$",
         ),
         (RefitReadout(LogisticRegression), "; pass an instance of a classifier$"),
         (RefitReadout(StandardScaler()), "; pass an instance of a classifier$"),

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import ClassVar, Self
 
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -54,6 +54,9 @@ class WrappedReadout(BaseReadout):
                 calibrated = f"CalibratedClassifierCV({estimator!r}, ensemble=False)"
                 inner = estimator if missing == ["partial_fit"] else calibrated
                 cure = f"use RefitReadout({inner})"
+                if type(estimator).__name__ == "SGDClassifier":
+                    logistic = clone(estimator).set_params(loss="log_loss")
+                    cure = f"use {name}({logistic!r})"
             required = f"{name} needs a classifier with {' and '.join(self.needed)}"
             raise TypeError(f"{required}, got {estimator!r}; {cure}")
         if hasattr(estimator, "_parameter_constraints"):

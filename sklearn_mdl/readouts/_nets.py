@@ -180,15 +180,15 @@ class LinearReadout(_Readout):
         shrunk covariance. The scaling is computed from the features of the first
         minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
-        After ``t`` minibatches, a stream returns to the first one with probability
+        After ``t`` minibatches, a replay stream returns to the first with probability
         ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
-        doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
-        A switcher overrides this.
+        Number of rows in the first minibatches. It doubles after 32 minibatches, and
+        again whenever the number of rows has doubled, until it reaches `batch_size`. If
+        None, all minibatches have `batch_size` rows, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -263,15 +263,15 @@ class MLPReadout(_Readout):
         shrunk covariance. The scaling is computed from the features of the first
         minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
-        After ``t`` minibatches, a stream returns to the first one with probability
+        After ``t`` minibatches, a replay stream returns to the first with probability
         ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
-        doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
-        A switcher overrides this.
+        Number of rows in the first minibatches. It doubles after 32 minibatches, and
+        again whenever the number of rows has doubled, until it reaches `batch_size`. If
+        None, all minibatches have `batch_size` rows, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -361,15 +361,15 @@ class LinearReadoutRegressor(_RegressorReadout):
         Feature scaling, as in :class:`~sklearn_mdl.LinearReadout`. Scaled features are
         clipped to the range from -50 to 50.
     recency : float, default=1.0
-        After ``t`` minibatches, a stream returns to the first one with probability
+        After ``t`` minibatches, a replay stream returns to the first with probability
         ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
-        doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
-        A switcher overrides this.
+        Number of rows in the first minibatches. It doubles after 32 minibatches, and
+        again whenever the number of rows has doubled, until it reaches `batch_size`. If
+        None, all minibatches have `batch_size` rows, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -454,15 +454,15 @@ class MLPReadoutRegressor(_RegressorReadout):
         Feature scaling, as in :class:`~sklearn_mdl.LinearReadout`. Scaled features are
         clipped to the range from -50 to 50.
     recency : float, default=1.0
-        After ``t`` minibatches, a stream returns to the first one with probability
+        After ``t`` minibatches, a replay stream returns to the first with probability
         ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
-        doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
-        A switcher overrides this.
+        Number of rows in the first minibatches. It doubles after 32 minibatches, and
+        again whenever the number of rows has doubled, until it reaches `batch_size`. If
+        None, all minibatches have `batch_size` rows, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None

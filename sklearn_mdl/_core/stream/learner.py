@@ -46,9 +46,10 @@ class Replay(NamedTuple):
     Attributes
     ----------
     n_streams : int
-        Number of replay streams. If ``n_last`` is given, only in the first 1,000 rows.
+        Number of replay streams. If ``n_last`` is given, this number holds for the
+        first 1,000 rows.
     recency : float
-        Recency of the streams.
+        Recency of the streams (see `ReplayStreams`).
     n_last : int or None
         Smallest number of replay streams, for many rows. If None, the number of replay
         streams stays the same.
@@ -262,8 +263,8 @@ class Learner(ABC):
     def add_classes(self, n: int) -> None:
         """Add ``n`` classes to all later predictions.
 
-        Other probabilities keep their ratios, except for floors that depend on the
-        number of classes.
+        The probabilities of the other classes keep their ratios, except for floors that
+        depend on the number of classes.
         """
         cure = "omit this readout or new_classes='escape'"
         raise self._unable("learn unnamed classes", cure)

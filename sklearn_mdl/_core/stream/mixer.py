@@ -188,7 +188,7 @@ class GroupMixer(NoMixer):
         return self._mixed(picked.cpu().numpy(), np.transpose(weights))
 
     def _mixed(self, values: Floats, weights: Floats) -> Floats:
-        """Mix predictions (A, n, P) of awake members, with weights (M, n) of all."""
+        """Mix predictions (A, n, P) of awake members, given all weights (M, n)."""
         groups, _, grouped, members, whole = self._awake
         weights = weights[grouped]
         if len(grouped) < len(self._groups.columns):  # some members are asleep

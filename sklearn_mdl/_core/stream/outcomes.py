@@ -428,7 +428,7 @@ def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     Parameters
     ----------
     values : Tensor of shape (K, n, 3)
-        Location, log scale and degrees of freedom, which are infinite for Gaussians.
+        Location, log scale, and degrees of freedom (infinite for a Gaussian).
     weights : Tensor of shape (K, n)
         Weights of the mixture.
     """

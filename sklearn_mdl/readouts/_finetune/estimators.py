@@ -92,7 +92,7 @@ class FineTunedReadout(NetworkReadout):
         the same shape and type, and must draw only from torch's random generator.
         Predictions use unchanged images.
     recency : float, default=1.0
-        After ``t`` minibatches, a stream returns to the first one with probability
+        After ``t`` minibatches, a replay stream returns to the first with probability
         ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
 
     Attributes
@@ -218,7 +218,7 @@ class ScratchReadout(NetworkReadout):
         the same shape and type, and must draw only from torch's random generator.
         Predictions use unchanged images.
     recency : float, default=1.0
-        After ``t`` minibatches, a stream returns to the first one with probability
+        After ``t`` minibatches, a replay stream returns to the first with probability
         ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     model_options : mapping, default=None
         Arguments of the callable, or further arguments of ``timm.create_model``. The

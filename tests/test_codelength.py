@@ -587,6 +587,15 @@ def test_more_orders_make_no_row_to_come_certain():
     assert (three.upper - three.lower)[0] > least
 
 
+def test_no_code_is_forecast_to_be_shorter_than_nothing():
+    losses = np.zeros((2, 2, 50))
+    losses[:, :, :3] = [[[9.0], [1.0]], [[5.0], [5.0]]]  # much depends on the order
+    found = extrapolate(losses, 60)
+    assert found.draws.min() == 0
+    assert found.lower[0] == 0 < found.values[0] < found.upper[0]
+    assert found.lower[1] > 0
+
+
 @for_each("n_orders", [3, 6])
 def test_intervals_hold_the_means_of_a_later_ranking_in_other_orders(n_orders):
     """The first labels cost more in some orders, for one curve or for both."""

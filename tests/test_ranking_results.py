@@ -318,6 +318,12 @@ def test_groups_are_rankings_of_their_datasets(scorer, study):
         ]
 
 
+@pytest.mark.parametrize("kind", [tuple, set, frozenset, dict.fromkeys, np.array])
+def test_any_collection_of_datasets_is_a_group(kind):
+    scorer, _ = fit(3, n_orders=1, dataset_groups={"two": kind(["d 0", "d 2"])})
+    assert scorer.dataset_groups_["two"].dataset_names_ == ["d 0", "d 2"]
+
+
 def test_displays_take_a_group(scorer):
     group = scorer.dataset_groups_["middle"]
     for display, options in (

@@ -195,6 +195,7 @@ def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
     [
         ({"wide": (np.zeros((6, 9)), [0, 1] * 3)}, None, "features must be equal"),
         ({"one": None, "same": None}, None, "at least two names to pairs"),
+        ({1: TASKS["one"], "1": TASKS["same"]}, None, "at least two names to pairs"),
         ({"three": (1, 2, 3)}, None, "Task 'three' must be a pair .* 'int', 'int'"),
         (
             {},

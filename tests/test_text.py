@@ -107,6 +107,17 @@ def test_texts_of_a_csv_file_are_ranked(tmp_path, capsys):
     assert "characters (" in printed
 
 
+@pytest.mark.parametrize("answers", [["yes", "no"], ["ab cd", "cd ab", "ab ab"]])
+def test_texts_of_few_different_words_have_as_many_features(answers, tmp_path):
+    rows = [(answers[i % len(answers)], i % 2) for i in range(60)]
+    path = write_table(tmp_path / "t.csv", rows)
+    found = encoded_table(make_parser().parse_args(["rank", str(path)]))
+    features, labels = found.datasets["t"]
+    least = len({word for answer in answers for word in answer.split()})
+    assert len(labels) == 60
+    assert features["words"].shape[1] == features["characters"].shape[1] >= least
+
+
 @pytest.mark.parametrize(
     ("rows", "more", "message"),
     [

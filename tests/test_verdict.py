@@ -33,6 +33,7 @@ from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace
 from sklearn_mdl.model_selection._certainty import TRAINING, Sample
 from sklearn_mdl.model_selection._tasks import digest_of, draw_order
+from sklearn_mdl.ranking import shares_best
 from sklearn_mdl.report import Comparison, _curves, _svg
 
 SWITCHING = "switching (Li et al. 2023)"
@@ -448,6 +449,24 @@ def test_labels_that_would_settle_it_grow_the_margin_beyond_its_doubt():
     assert margin + late * (total - 200) == pytest.approx(doubt, rel=0.01)
     assert f"About {found.more_labels:.1g}"[:7] in str(ranking.verdict())
     assert not made(losses[None, ::-1, None, ::-1]).best().more_labels < 0
+
+
+@pytest.mark.parametrize("n_orders", [1, 2, 4])
+def test_a_choice_is_settled_if_and_only_if_its_probability_says_so(n_orders):
+    rng, probabilities = np.random.default_rng(n_orders), []
+    for margin in np.linspace(10, 60, 50):
+        contrasts = 2 * rng.normal(size=(n_orders, 50, 3)) / np.sqrt(n_orders)
+        orders = 9 * rng.normal(size=(n_orders, 3)) * (n_orders > 1)
+        codelengths = np.array([100, 100 + margin, 105 + margin])
+        rates = np.array([0.2, 0.5, 0.6])
+        sample = Sample(codelengths, contrasts, orders - orders.mean(0), rates, 200)
+        shares = shares_best(sample.draws(rng))
+        rival = 1 + int(shares[1:].argmax())
+        more = sample.more_labels(0, rival, shares)
+        assert (more == 0) == (shares[0] >= 0.95)
+        probabilities.append(shares[0])
+    assert min(probabilities) < 0.9
+    assert max(probabilities) > 0.96
 
 
 def test_the_doubt_that_may_remain_is_shared_among_the_rivals_as_it_is_now():

@@ -1,5 +1,7 @@
 """Views of activations: what columns hold, and which view is said to be best."""
 
+import re
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -188,7 +190,9 @@ def test_the_best_view_is_found(fitted):
     assert found.best == "layer 1|last"
     assert found.layers["layer 1"] > 0.95
     assert found.positions["last"] > 0.95
-    assert ", settled (probability 0.9" in str(found)
+    assert ", settled (probability over 0.99)" in str(found)
+    assert re.search(r"^  layer 1\|last .* over 0\.99$", str(found), re.MULTILINE)
+    assert "1.00" not in str(found)
     assert found.more_labels == 0
     trace = fitted.remix_by_view()
     assert_allclose(found.codelengths, trace.view_codelengths)

@@ -80,19 +80,21 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
             )
     table = {option: columns[name] for option, name in names.items()}
     known = [bool(label) for label in table["label"]]
-    if all(known):
-        return table, []
-    if options.missing == "raise":
+    n_lost = known.count(False)
+    if n_lost and options.missing == "raise":
         raise ValueError(
             f"{path} must have a label in every row, but row {known.index(False) + 2} "
             "has none; fill it in or pass --missing drop"
         )
     table = {option: list(compress(cells, known)) for option, cells in table.items()}
-    return table, [f"{known.count(False)} rows without a label were dropped"]
+    return table, [f"{n_lost} rows without a label were dropped"] * bool(n_lost)
 
 
 def _encoded(texts: list[str]) -> dict[str, np.ndarray]:
-    width = max(2, min(WIDTH, len(texts) // 2))  # few texts allow few components
+    words, characters, _ = sklearn_mdl.encoders.text_baselines().values()
+    n_terms = [len(e[0].fit(texts).vocabulary_) for e in (words, characters)]
+    # Few texts, or few different n-grams, allow few components.
+    width = max(2, min(WIDTH, len(texts) // 2, *n_terms))
     return {
         name: np.asarray(sklearn_mdl.encoders.encode(encoder, texts), np.float32)
         for name, encoder in sklearn_mdl.encoders.text_baselines(width).items()

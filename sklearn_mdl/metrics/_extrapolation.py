@@ -218,7 +218,7 @@ def _extrapolated(
     values = seen + (probability * scale) @ future
     drawn = rng.standard_normal((N_DRAWS, len(starts))) @ orders
     drawn /= np.sqrt(rng.chisquare(degrees, (N_DRAWS, 1)) / degrees)
-    draws = seen + np.maximum(total, 0.0) + drawn
+    draws = np.maximum(seen + np.maximum(total, 0.0) + drawn, 0.0)
     return Extrapolation(n, values, *_interval(draws, level), level, draws)
 
 

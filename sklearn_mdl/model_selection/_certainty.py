@@ -147,7 +147,8 @@ class Sample:
         nats per label, as in the second half of the stream. The standard deviation
         ``s`` of the margin is assumed to grow as the square root of the number of
         labels. So ``x`` times as many labels suffice if
-        ``D + r n (x - 1) >= z s sqrt(x)``.
+        ``D + r n (x - 1) >= z s sqrt(x)``. If ``D >= z s`` although the choice is not
+        settled, ``s`` is replaced by the value with which it would be doubted as much.
 
         Returns
         -------
@@ -157,25 +158,25 @@ class Sample:
             either encoder. NaN if this is uncertain, or if there are too few rows for
             an estimate.
         """
-        n = self.n_samples
-        part = shares[rival] / (1 - shares[winner]) if shares[rival] > 0 else 1.0
-        variance, freedom = self.variance(winner, rival)
-        doubt = float(t.isf((1 - SURE) * part, freedom)) * math.sqrt(variance)
-        margin = float(self.codelengths[rival] - self.codelengths[winner])
-        gain = n * float(self.rates[rival] - self.rates[winner])
-        if margin > 0 and margin >= doubt:
+        if shares[winner] >= SURE:
             return 0.0
+        tail = (1 - SURE) * shares[rival] / (1 - shares[winner])
+        variance, freedom = self.variance(winner, rival)
+        doubt = float(t.isf(tail, freedom)) * math.sqrt(variance)
+        margin = float(self.codelengths[rival] - self.codelengths[winner])
+        gain = self.n_samples * float(self.rates[rival] - self.rates[winner])
+        if margin > doubt:  # `shares` allow more doubt about the variance over orders
+            doubt = margin * float(t.isf(tail, freedom) / t.isf(shares[rival], freedom))
         if math.isnan(doubt) or self.contrasts.shape[1] < MIN_PAIRS:
             return math.nan
         most, required = MOST_TIMES - 1, math.sqrt(MOST_TIMES) * doubt
         if gain > 0 and margin + most * gain >= required:
             # At x = 1 the margin is smaller than required, so both roots are real.
             root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
-            return math.ceil(n * ((root / (2 * gain)) ** 2 - 1))
-        late = self.contrasts[:, self.contrasts.shape[1] // 2 :]
-        late = late[..., winner] - late[..., rival]
+            return math.ceil(self.n_samples * ((root / (2 * gain)) ** 2 - 1))
+        late = self.contrasts[:, self.contrasts.shape[1] // 2 :, [winner, rival]]
         # Twice the error of a sum over half of the rows, since `gain` is for all rows.
-        error = 2 * t.isf(1 - SURE, late.shape[1]) * math.sqrt((late**2).sum())
+        error = 2 * t.isf(1 - SURE, late.shape[1]) * np.linalg.norm(np.diff(late))
         can_settle = abs(margin) + most * (abs(gain) + error) > required
         return math.nan if can_settle else math.inf
 

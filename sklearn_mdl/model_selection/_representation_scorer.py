@@ -483,7 +483,7 @@ def _check_permutable(switcher: Switcher) -> None:
 
 def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
     for name, members in groups.items():
-        if isinstance(members, str) or not isinstance(members, Sequence | set):
+        if isinstance(members, str) or not isinstance(members, Collection):
             right = [members] if isinstance(members, str) else list(datasets)[:2]
             raise TypeError(
                 "dataset_groups must be a mapping {group: [datasets]}, but group "

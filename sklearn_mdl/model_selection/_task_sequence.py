@@ -326,8 +326,9 @@ class TaskSequence(BaseEstimator):
 
 
 def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
-    if not isinstance(tasks, Mapping) or len(tasks) < 2:
-        what = list(tasks) if isinstance(tasks, Mapping) else type(tasks).__name__
+    names = [str(name) for name in tasks] if isinstance(tasks, Mapping) else None
+    if names is None or len(set(names)) < max(2, len(names)):
+        what = type(tasks).__name__ if names is None else names
         required = "a mapping from at least two names to pairs (X, y)"
         cure = "pass {'first': (X1, y1), 'second': (X2, y2)}"
         raise invalid("tasks", required, what, cure)
@@ -336,7 +337,7 @@ def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
         if len(parts) != 2:
             what = [type(part).__name__ for part in parts]
             raise invalid(f"Task {name!r}", "a pair (X, y)", what, "pass (X, y)")
-    return [str(name) for name in tasks]
+    return names
 
 
 def _shuffle(task: _Task, seed: list[int]) -> _Task:

@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from sklearn_mdl.model_selection._cell_arrays import CellArrays
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._certainty import SURE, Floats, Sample
+from sklearn_mdl.model_selection._certainty import Floats, Sample
 from sklearn_mdl.ranking import pairwise_wilcoxon, shares_best
 
 MOST_NAMES = 4  # maximum number of names in a sentence
@@ -80,18 +80,16 @@ class Best:
         if self.rival is None or math.isnan(self.probability):
             return ""
         where = "" if self.dataset else "on these datasets "
-        return f"; {where}it is best with probability {_chance(self.probability)}"
+        return f"; {where}it is best with probability {chance_text(self.probability)}"
 
     def forecast(self) -> str:
         """Return a sentence on how many more labels are needed.
 
         If the choice is settled or nothing is known about it, return "".
         """
-        unknown = math.isnan(self.probability) or self.more_labels is None
-        if unknown or self.probability >= SURE:
+        if not self.more_labels or math.isnan(self.probability):
             return ""
-        rival = self.rival if len(self.ties) > 1 else None
-        return f" {outlook(self.more_labels or 0.0, rival or '')}"
+        return " " + outlook(self.more_labels, self.rival if self.ties[1:] else None)
 
     def __str__(self) -> str:
         """Return a line on the choice, and a line on ties and the labels needed."""
@@ -296,7 +294,7 @@ def rounded(value: float, error: float) -> str:
     return f"{value:.{shown}f} ± {round(error, places):.{shown}f}"
 
 
-def outlook(more: float, rival: str = "") -> str:
+def outlook(more: float, rival: str | None = None) -> str:
     """Return a sentence on how many more labels would settle a choice."""
     if math.isnan(more):
         return "It is too early to tell how many more labels would settle it."
@@ -307,7 +305,7 @@ def outlook(more: float, rival: str = "") -> str:
     return f"About {more:,.0f} more label{'s' * (more > 1)} would settle it."
 
 
-def _chance(probability: float) -> str:
+def chance_text(probability: float) -> str:
     """Return a probability with two decimals, but never 1.00."""
     return "over 0.99" if probability >= 0.995 else f"{probability:.2f}"
 

@@ -12,7 +12,7 @@ from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.model_selection._certainty import SURE, Floats, Losses, sample_of
 from sklearn_mdl.model_selection._tasks import Switcher
-from sklearn_mdl.model_selection._verdict import names_of, outlook
+from sklearn_mdl.model_selection._verdict import chance_text, names_of, outlook
 from sklearn_mdl.ranking import shares_best
 
 MOST_ROWS = 10  # maximum number of rows of the printed table
@@ -94,7 +94,7 @@ class ViewComparison:
         nats, shares = self.codelengths, self.probabilities
         saved = self.reference_codelength - nats
         rows = [
-            [self.names[i], f"{nats[i]:.1f}", f"{saved[i]:.1f}", f"{shares[i]:.2f}"]
+            [self.names[i], f"{nats[i]:.1f}", f"{saved[i]:.1f}", chance_text(shares[i])]
             for i in order
         ]
         table = Table(["view", "nats", "saved", "probability"], rows).to_text()
@@ -120,7 +120,7 @@ class ViewComparison:
             return ". There are too few labels to estimate its probability."
         chance = self.probabilities[self.names.index(self.best)]
         if chance >= SURE:
-            return f", settled (probability {min(chance, 0.99):.2f})."
+            return f", settled (probability {chance_text(chance)})."
         order = np.argsort(-self.probabilities, kind="stable")
         total = np.cumsum(self.probabilities[order])
         n_needed = int(np.searchsorted(total, SURE)) + 1

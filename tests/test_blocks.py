@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -302,9 +303,13 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
 @pytest.mark.parametrize(
     ("readout", "columns", "said"),
     [
-        (LinearReadout(), slice(8, 12), r"columns of X, which has 10, .*slice\(8, 12"),
+        (
+            LinearReadout(),
+            slice(8, 12),
+            r"distinct positions from 0 to 9, .*slice\(8, 12",
+        ),
         (LinearReadout(), slice(5, 5), "one or more"),
-        (LinearReadout(), [1, 1], "one or more distinct columns"),
+        (LinearReadout(), [1, 1], "columns must be one or more distinct positions"),
         (LinearReadout(), [3, 10], r"got \[3, 10\]"),
         (LinearReadout(), [], "one or more"),
         (LinearReadout(), ["a"], r"got \['a'\]"),
@@ -313,6 +318,7 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
         (FrozenReadout(TimmEncoder("a"), LinearReadout()), slice(2), "images"),
         (LinearReadout(lr=-1), slice(2), "'lr' parameter"),
         (3, slice(2), "'readout' parameter"),
+        (GaussianNB(), slice(2), r"wrap it: IncrementalReadout\(GaussianNB\(\)\)$"),
     ],
 )
 def test_blocks_that_cannot_be_are_refused_in_a_sentence(readout, columns, said):
@@ -326,15 +332,35 @@ def test_a_network_on_a_view_has_the_state_of_one_on_a_table_of_the_view():
         assert own == state_bytes(readout, 3, 4) > 0
 
 
+@pytest.mark.parametrize("columns", [range(3), (0, 1, 2), np.arange(3), slice(3)])
+def test_columns_may_be_any_sequence_of_positions(columns):
+    X, y = rows("classes")
+    readout = ViewReadout(KernelReadout(), columns).fit(X, y)
+    assert readout.codelength_ == KernelReadout().fit(X[:, :3], y).codelength_
+
+
 def test_lists_that_cannot_be_are_refused_in_a_sentence():
     X, y = rows("classes")
-    with pytest.raises(ValueError, match=r"pass readouts=\[view\] to a switcher"):
-        ViewReadout("closed-form", slice(2)).fit(X, y)
+    for name in ("closed-form", None):
+        view = ViewReadout(name, slice(2))
+        said = "readout must be one readout, not a list, to fit the view itself, got "
+        said += f"{name!r}; pass readouts=[{view!r}] to a switcher"
+        with pytest.raises(ValueError, match=re.escape(said)):
+            view.fit(X, y)
+    said = (
+        r"must predict real numbers in .* pass for example KernelReadoutRegressor\(\)$"
+    )
+    with pytest.raises(TypeError, match=said):
+        ViewReadoutRegressor(LogisticRegression(), slice(2)).fit(X, y)
     with pytest.raises(TypeError, match="must use all features of the encoder"):
         FrozenReadout(TimmEncoder("a"), ViewReadout(KernelReadout(), slice(2))).fit(
             X, y
         )
-    with pytest.raises(ValueError, match="at least one entry each, got 0 views"):
+    with pytest.raises(
+        ValueError, match="at least one entry each, got views: 0, readouts: 1"
+    ):
         view_readouts({})
-    with pytest.raises(ValueError, match=r"'nets', 'stream'\], got 'mixed'"):
+    with pytest.raises(
+        ValueError, match=r"'stream'\], or None .* got 'mixed'; pass None"
+    ):
         fitted("reals", view_readouts(BLOCKS, "mixed"))

@@ -478,7 +478,7 @@ def test_other_estimators_are_refused():
 def test_bad_parameters_are_refused_as_in_fit():
     with pytest.raises(ValueError, match="'batch_size' parameter"):
         encode_labels(small(batch_size=0), X, y)
-    with pytest.raises(TypeError, match="readouts must hold"):
+    with pytest.raises(TypeError, match="pass readouts='linear', without a list"):
         encode_labels(small(readouts=["linear"]), X, y)
 
 

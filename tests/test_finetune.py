@@ -672,7 +672,12 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: ScratchReadout(dict),
             TypeError,
-            "model must return a torch.nn.Module, but it returned dict; pass",
+            "returns a torch.nn.Module, but it returned dict; pass a function that",
+        ),
+        (
+            lambda: ScratchReadout(nn.Flatten()),
+            TypeError,
+            "returns a torch.nn.Module, but it is itself a module; pass a function",
         ),
         (
             lambda: ScratchReadout(lambda: nn.Conv2d(1, 2, 3)),
@@ -688,7 +693,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
             lambda: ScratchReadout(Net, augmentation=lambda image: image[:, :4]),
             ValueError,
             r"must keep the type and shape of images, but it .*uint8 \(1, 4, 8\) for .*"
-            r"\(1, 8, 8\); end it with Resize\(\[8, 8\]\)",
+            r"\(1, 8, 8\); return a tensor after Resize\(\[8, 8\]\) and Convert",
         ),
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image.float()),
@@ -717,7 +722,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: FrozenReadout(encoder(), ScratchReadout(Net)),
             TypeError,
-            r"readout of features, not of images.*pass readouts=\[readout\], without",
+            r"readout of features, not of images.*; use that readout directly, not on",
         ),
         (
             lambda: (encoder(), GaussianNB()),
@@ -725,7 +730,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
             "wrap it: IncrementalReadout",
         ),
         (lambda: (Net(), LinearReadout()), ValueError, "'encoder' parameter"),
-        (lambda: (encoder(),), TypeError, "readouts must hold"),
+        (lambda: (encoder(),), TypeError, "Readouts must be LinearReadout"),
     ],
 )
 def test_readouts_are_refused_in_a_sentence(readout, error, words):

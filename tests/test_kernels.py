@@ -724,9 +724,23 @@ def test_a_kernel_without_a_factor_fails_alone_from_that_row_on(row, max_exact, 
     assert pieces.diverged_at_.tolist() == [-1, row, -1, noisy]
 
 
+def test_a_kernel_of_two_rows_works_as_the_error_says():
+    def kernel(a, b):
+        return 1.0 + a @ b
+
+    X, y = digits(60)
+    with pytest.raises(ValueError, match="lambda A, B: pairwise_kernels"):
+        KernelReadout(lambda a, b: 1.0).fit(X, y)
+    cured = KernelReadout(lambda A, B: pairwise_kernels(A, B, metric=kernel)).fit(X, y)
+    polynomial = KernelReadout("polynomial", degree=1).fit(X, y)
+    assert cured.codelength_ == pytest.approx(polynomial.codelength_)
+
+
 def test_factors_that_memory_cannot_hold_are_refused(monkeypatch):
     monkeypatch.setattr(_kernel_learners, "memory_of", lambda device: 4 * 60**2 - 1)
-    with pytest.raises(MemoryError, match=r"Exact kernels of 60 rows .* max_exact=39$"):
+    with pytest.raises(
+        MemoryError, match=r"Exact kernels of 60 rows .* max_exact=39 to every"
+    ):
         KernelReadout(max_exact=None).fit(*digits(60))
     KernelReadout().fit(*digits(60))
 
@@ -751,7 +765,7 @@ def test_whitening_is_refused_where_both_rows_and_features_are_many():
 def test_one_factor_serves_no_labellings_where_labels_whiten():
     X, y = digits(60)
     readout = kind("within classes").fit(X, y)
-    with pytest.raises(ValueError, match='"whiten", or clone'):
+    with pytest.raises(ValueError, match='"whiten", or fit clone'):
         readout.predict_relabelled(y[None], X)
     readouts = [kind("within classes"), kind("whitened")]
     both, one = (
@@ -833,12 +847,12 @@ def test_a_warning_of_a_single_readout_names_the_error_of_its_kernel(kind):
         (
             lambda a, b: a[:, 0],
             ValueError,
-            r"returns shape \(8, 8\) for 8 .* got \(8,\)",
+            r"returns shape \(8, 8\) for 8 .* got shape \(8,\); if it compares two",
         ),
         (
             lambda a, b: None,
             ValueError,
-            "kernel must be a callable that .*; pass for example rbf_kernel",
+            "kernel must be a callable that .* got NoneType; if it compares two single",
         ),
         (lambda a, b: 1 / 0, ZeroDivisionError, "division by zero"),
     ],

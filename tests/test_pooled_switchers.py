@@ -140,7 +140,7 @@ def test_groups_are_those_given_that_have_weight(groups, weights, names):
 @pytest.mark.parametrize(
     ("pooling", "words"),
     [
-        ([0, 1], r"of all 4 readouts, got .*; name all, or pass pooling=LogLinearPool"),
+        ([0, 1], r"of all 4 readouts, got .*; pass a name for each, or LogLinearPool"),
         (["a", "a", np.nan, "b"], "^Kinds in pooling must be names without NaN, got "),
         (LogLinearPool(prior_precision=-1), "`prior_precision` must be a positive"),
         ("all", "pooling"),

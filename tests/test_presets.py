@@ -227,10 +227,14 @@ def test_switchers_take_batch_size_and_prior_with_a_preset():
     ("arguments", "settings", "words"),
     [
         (["paper"], {}, "preset must be one of .*'vtab-scratch'.*got 'paper'"),
-        (["vtab-finetune"], {}, "needs an encoder .* got none; write readout_grid"),
+        (["vtab-finetune"], {}, "needs an encoder .* got none; write readouts="),
         ([], {"lr": [1, 2], "n_samples": 3}, "number of combinations, 2, got 3"),
         ([], {"n_samples": 0}, "n_samples must be a positive integer, got 0"),
-        ([], {"lr": loguniform(1, 2)}, "lr must be a list unless.*n_samples=20"),
+        (
+            [],
+            {"lr": loguniform(1, 2)},
+            "lr must be a scalar or a list .*pass n_samples=20",
+        ),
     ],
     ids=["name", "no encoder", "too many", "none", "distribution for a grid"],
 )
@@ -260,3 +264,7 @@ def test_settings_that_readouts_lack_are_refused_with_the_nearest(settings, word
 def test_grids_of_regressors_refuse_them_too():
     with pytest.raises(TypeError, match=r"MLPReadoutRegressor, .* mean 'likelihood'"):
         regressor_grid(likelyhood="gaussian")
+    said = "all combinations are built, got .*; pass a list of values, such as distrib"
+    with pytest.raises(ValueError, match=said):  # n_samples is not an option here
+        regressor_grid(lr=loguniform(1, 2))
+    assert len(regressor_grid(lr=loguniform(1, 2).rvs(5))) == 5

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
@@ -866,6 +866,9 @@ def test_the_warning_names_the_exception_of_the_last_fit_whatever_else_was_noted
     with pytest.warns(UserWarning, match=said):
         readout.fit(X, y)
     assert len(readout.notes_) > 3
+    said = "raised RuntimeError: 128 rows, so .* previous fit; debug its estimator$"
+    with pytest.warns(UserWarning, match=said):  # scaling=None is not advised again
+        readout.set_params(scaling=None).fit(X, y)
 
 
 @for_each("mood", ["nan", "will not predict", "too few columns"])
@@ -882,6 +885,9 @@ def test_predictions_that_are_none_are_uniform_from_then_on_and_reported(mood):
     assert np.isfinite(switcher.codelengths_).all()
     assert np.isfinite(switcher.predict_proba(X)).all()
     assert bool(switcher.readout_notes_) == (mood != "nan")
+    said = "^predict_proba of the estimator stopped returning valid probabilities"
+    with pytest.warns(UserWarning, match=said):  # no advice about other readouts
+        readouts[0].fit(X, y)
 
 
 def test_partial_fit_that_raises_is_noted_and_tried_again():
@@ -979,13 +985,13 @@ def test_notes_are_kept_once_and_not_without_end():
     [
         (GaussianNB(), r"wrap it: IncrementalReadout\(GaussianNB\(\)\)"),
         (SVC(), r"RefitReadout\(CalibratedClassifierCV\(SVC\(\), ensemble=False\)\)"),
-        (KernelReadoutRegressor(), r"use MDLReadoutSwitcherRegressor\(\)"),
+        (KernelReadoutRegressor(), r"use MDLReadoutSwitcherRegressor\(\[KernelRe"),
         (StandardScaler(), "readout_grid"),
-        (GaussianNB, "readout_grid"),
+        (GaussianNB, "pass an instance of GaussianNB"),
     ],
 )
 def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice):
-    with pytest.raises(TypeError, match=f"readouts must hold .*{advice}"):
+    with pytest.raises(TypeError, match=f"Readouts must be .*{advice}"):
         MDLReadoutSwitcher([readout]).fit(*digits())
 
 
@@ -1005,9 +1011,14 @@ def test_bare_classifiers_are_refused_with_the_wrapper_they_need(readout, advice
             r"RefitReadout\(LogisticRegression\(\)\)$",
         ),
         (
-            IncrementalReadout(SGDClassifier()),
-            r"; use RefitReadout\(CalibratedClassifierCV\(SGDClassifier\(\), "
+            IncrementalReadout(Perceptron()),
+            r"; use RefitReadout\(CalibratedClassifierCV\(Perceptron\(\), "
             r"ensemble=False\)\)$",
+        ),
+        (
+            IncrementalReadout(SGDClassifier(alpha=0.1)),
+            r"got SGDClassifier\(alpha=0.1\); use IncrementalReadout\("
+            r"SGDClassifier\(alpha=0.1, loss='log_loss'\)\)$",
         ),
         (RefitReadout(LogisticRegression), "; pass an instance of a classifier$"),
         (RefitReadout(StandardScaler()), "; pass an instance of a classifier$"),

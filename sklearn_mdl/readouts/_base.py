@@ -31,7 +31,7 @@ SHARE = Interval(Real, 0, 1, closed="left")
 
 
 class Readout(OnlineEstimator):
-    """Base class of readouts: settings, from which ``learners_of`` makes learners."""
+    """Base class of readouts, which hold the settings of learners."""
 
     stack: ClassVar[type[NetStack] | None] = None  # set in linear and MLP readouts
     family: ClassVar[type | None] = None  # readouts of a family may share learners
@@ -79,7 +79,7 @@ class Readout(OnlineEstimator):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout, in a switcher that pools kinds."""
+        """Name of the readout's kind, for a switcher that pools kinds."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
@@ -89,7 +89,7 @@ class Readout(OnlineEstimator):
 
     @property
     def forgets(self) -> bool:
-        """True if the readout forgets old rows, or never replays them."""
+        """True if the readout forgets old rows, or learns each minibatch only once."""
         limits = [getattr(self.inner, name, None) for name in ("window", "restart")]
         return limits != [None, None] or self.learns_once
 
@@ -125,7 +125,7 @@ class Readout(OnlineEstimator):
     @classmethod
     @abstractmethod
     def learners_of(cls, members: Members[Any], context: Context) -> Sequence[Learner]:
-        """Make learners, each for one or more of these (column, readout) pairs."""
+        """Make learners, each for one or more of the given (column, readout) pairs."""
 
     def seed_or(self, seed: int) -> int:
         """Return ``seed`` if ``random_state`` is None, or else draw a seed from it."""
@@ -153,8 +153,8 @@ def build_learners(
     Parameters
     ----------
     readouts : sequence of readouts, or mapping of int to readout
-        A learner's ``columns`` are positions in the sequence or keys of the mapping.
-        Pass a mapping for only some of the readouts of a run.
+        A learner's ``columns`` are positions in the sequence or keys of the mapping. To
+        make learners for only some readouts of a run, pass a mapping.
     n_features, n_classes : int
     **settings
         As in :class:`Context`.
@@ -164,8 +164,8 @@ def build_learners(
     learners : list of Learner
         Stacks of networks, the most expensive first, followed by the other learners,
         which include the learners of views. On a CPU, networks of the same shape are
-        distributed over several stacks if their state is large. A readout's results
-        depend neither on the other readouts nor on the order of the readouts.
+        distributed over several stacks if their state is large, or to balance jobs. A
+        readout's results depend neither on the other readouts nor on their order.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def learners_for(
 
 
 def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
-    """Make the learners of readouts, whose scalings replace those of the context."""
+    """Make the learners of readouts. Their scalings replace those of the context."""
     for readout in by_place.values():
         readout.check_width(context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
@@ -210,10 +210,11 @@ class BaseReadout(Readout, OnlineClassifier):
 
 
 def last_restart(n_rows: int, period: int) -> int:
-    """Return the row of the last restart at an odd multiple of ``period``, or 0.
+    """Return the largest odd multiple of ``period`` up to ``n_rows``, or 0.
 
-    With periods 32, 64, 128, ... exactly one readout restarts at every multiple of 32.
-    That readout then runs for twice its period, as in Hazan and Seshadhri (2009).
+    Among readouts that restart at odd multiples of 32, 64, 128, ... rows, exactly one
+    restarts at every multiple of 32, as in Hazan and Seshadhri (2009). Each runs for
+    twice its period before it restarts again.
     """
     return max(0, (n_rows + period) // (2 * period) * 2 * period - period)
 
@@ -233,7 +234,11 @@ def check_readout(readout: object) -> None:
         return
     advice = "pass for example readouts=readout_grid()"
     if isinstance(readout, Readout):
-        advice = "for real numbers use MDLReadoutSwitcherRegressor()"
+        advice = f"for real numbers, use MDLReadoutSwitcherRegressor([{readout!r}])"
+    elif isinstance(readout, str):
+        advice = f"pass readouts={readout!r}, without a list"
+    elif isinstance(readout, type):
+        advice = f"pass an instance of {readout.__name__}"
     elif isinstance(readout, BaseEstimator) and is_classifier(readout):
         wrapper, wrapped = "RefitReadout", repr(readout)
         if not hasattr(readout, "predict_proba"):
@@ -242,8 +247,6 @@ def check_readout(readout: object) -> None:
             wrapper = "IncrementalReadout"
         advice = f"wrap it: {wrapper}({wrapped})"
     raise TypeError(
-        "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
-        "DiscriminantReadout, CentroidReadout, KNeighborsReadout, IncrementalReadout, "
-        "RefitReadout, DummyReadout or ViewReadout objects, or readouts of images "
-        f"(FineTunedReadout, ScratchReadout, FrozenReadout), got {readout!r}; {advice}"
+        "Readouts must be LinearReadout, KernelReadout or other classifiers of "
+        f"sklearn_mdl.readouts, got {readout!r}; {advice}"
     )

@@ -17,9 +17,9 @@ from sklearn_mdl._core.numerics import last_level_cache, memory_of
 from sklearn_mdl._core.stream.learner import FeatureView
 from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
-# Size of the state of several networks, in bytes, above which their stack is split on a
-# CPU. A third of the cache leaves room for averages and activations. Stacks larger than
-# 50 MB were no faster (``python -m benchmarks stacks cache``).
+# On a CPU, a stack is split if the state of its networks is larger than this number of
+# bytes. A third of the cache leaves room for averages and activations. Stacks larger
+# than 50 MB were no faster (``python -m benchmarks stacks cache``).
 CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
 # If a stack is split to balance jobs, its parts hold at least this many bytes of state
 # on average. Computations on smaller parts would be so short that threads would compete
@@ -38,7 +38,7 @@ class StackSize(NamedTuple):
     Attributes
     ----------
     n_parameters : int
-        Weights and biases.
+        Number of weights and biases.
     n_updates : int
         Optimiser steps for each minibatch of new rows: one on these rows, and one for
         each replay stream before the number of streams falls.
@@ -69,7 +69,7 @@ def plan_stacks(
     Raises
     ------
     MemoryError
-        If the networks together do not fit into the device's memory, if it is known.
+        If the size of the device's memory is known, and the networks do not fit.
     """
     check_memory(groups, sizes, device)
     counts = {shape: len(_trainings(members)) for shape, members in groups.items()}
@@ -112,8 +112,8 @@ def check_memory(
     Raises
     ------
     MemoryError
-        If weights, gradients, moments and averages exceed the device's memory, if it is
-        known.
+        If the size of the device's memory is known, and weights, gradients, moments and
+        averages exceed it.
     """
     available = memory_of(device)
     needed = {shape: _bytes_of(groups[shape], size) for shape, size in sizes.items()}

@@ -315,12 +315,10 @@ class MeansReadout(BaseReadout):
         """Make one learner for each set of readouts that use the same rows."""
         alike = grouped(
             (
-                Memory(None, readout.window, readout.restart),
-                Reference(
-                    column, readout.scaling, float(readout.shrinkage), readout.is_cosine
-                ),
+                Memory(None, r.window, r.restart),
+                Reference(column, r.scaling, float(r.shrinkage), r.is_cosine),
             )
-            for column, readout in members
+            for column, r in members
         )
         return [MeansLearner(own, memory, context) for memory, own in alike.items()]
 
@@ -329,14 +327,14 @@ class MeansReadout(BaseReadout):
 class DiscriminantReadout(MeansReadout):
     r"""Calibrated linear discriminant analysis, updated at every row.
 
-    At rows 8, 16, 32 and so on, the whitening is recomputed from the within-class
-    covariance of the earlier rows,
+    After 8, 16, 32, ... rows, the whitening is recomputed from the within-class
+    covariance of these rows,
 
     .. math::
 
         S = (D^T D + d\, h\, T) / (f + d\, h)
 
-    plus 1e-3 times the mean eigenvalue of ``S`` on the diagonal. Here ``D`` holds these
+    plus 1e-3 times the mean eigenvalue of ``S`` on the diagonal. Here ``D`` holds the
     rows minus their class means. ``f`` is the number of these rows minus the number of
     classes seen, and at least 1. ``T`` is the covariance of these rows with oracle
     approximating shrinkage, and ``h`` is `shrinkage`. Class means are updated after
@@ -349,15 +347,15 @@ class DiscriminantReadout(MeansReadout):
     more than 2,048 features.
 
     Each row takes ``O(d * (d + C))`` time. Rows are whitened in blocks of at most 32.
-    After 4,096 rows, labels are also learned block by block, unless the readout forgets
-    rows. The readout works best with many classes and few rows per class.
+    After 4,096 rows, labels are also learned block by block, unless `window` or
+    `restart` is set. The readout works best with many classes and few rows per class.
 
     Parameters
     ----------
     shrinkage : float, default=0.1
         Weight ``h`` of the total covariance ``T``, which counts as ``d * h`` rows.
     batch_size : int, default=32
-        Has no effect, since this readout does not learn by minibatches.
+        Has no effect, since this readout does not learn in minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
@@ -412,14 +410,14 @@ class CentroidReadout(MeansReadout):
     Parameters
     ----------
     scaling : {"centered", "within-class"} or None, default="centered"
-        "centered" first subtracts the mean of earlier rows, which is refreshed at rows
-        8, 16, 32 and so on up to 8,192 (up to 2,048 with more than 2,048 features).
+        "centered" first subtracts the mean of earlier rows, which is refreshed after 8,
+        16, 32, ... rows, up to 8,192 (up to 2,048 with more than 2,048 features).
         "within-class" also whitens rows as :class:`DiscriminantReadout` does. If None,
         rows are unchanged.
     shrinkage : float, default=0.1
         Shrinkage of the within-class covariance, only used with "within-class".
     batch_size : int, default=32
-        Has no effect, since this readout does not learn by minibatches.
+        Has no effect, since this readout does not learn in minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None

@@ -146,9 +146,9 @@ class DummySettings(Readout):
 class DummyReadout(DummySettings, BaseReadout):
     """Readout that ignores features and predicts labels from earlier labels.
 
-    Add this readout to a list to see whether features help. If successive labels of a
-    stream are dependent, even a readout that ignores features can look good. This
-    readout learns label by label.
+    Compare other readouts with this one to see whether features help. If successive
+    labels of a stream are dependent, even a readout that ignores features may predict
+    well. This readout learns label by label.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class DummyReadout(DummySettings, BaseReadout):
     half_life : float, default=100
         With "decayed", the number of labels after which a count halves.
     restart : int, default=None
-        Restart counts at odd multiples of this number of rows (never if None).
+        The readout restarts at odd multiples of this number of rows (never if None).
     batch_size : int, default=32
         Has no effect on results, since this readout learns label by label.
     device : str, default="auto"
@@ -296,20 +296,20 @@ class DummyRegressorLearner(DummyLearner):
 class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     """Regressor that ignores features and predicts labels from earlier labels.
 
-    Add this regressor to a list to see whether features help. It learns label by label,
-    like :class:`~sklearn_mdl.readouts.DummyReadout` for classes.
+    Compare other regressors with this one to see whether features help. It learns label
+    by label, like :class:`~sklearn_mdl.readouts.DummyReadout` for classes.
 
     Parameters
     ----------
     strategy : {"mean", "decayed", "last"}, default="mean"
         "mean" is a Gaussian with unknown mean and variance under Jeffreys' prior, as in
-        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. "decayed" does the same with
-        decaying weights. "last" is a random walk with Gaussian steps of unknown
-        variance.
+        :func:`~sklearn_mdl.metrics.gaussian_codelengths` with ``n_first=1``. "decayed"
+        is the same with decaying weights. "last" is a random walk with Gaussian steps
+        of unknown variance.
     half_life : float, default=100
         With "decayed", the number of labels after which a weight halves.
     restart : int, default=None
-        Restart at odd multiples of this number of rows (never if None).
+        The regressor restarts at odd multiples of this number of rows (never if None).
     batch_size : int, default=32
         Has no effect on results, since this readout learns label by label.
     device : str, default="auto"

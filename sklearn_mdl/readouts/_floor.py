@@ -54,9 +54,9 @@ def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Float
     classes = np.asarray(classifier.classes_, dtype=np.intp)
     if given.shape[1] != len(classes):
         raise ValueError(
-            f"predict_proba must have {len(classes)} columns, one for each class in "
-            f"classes_, or {n_classes}, one for each class of the stream, got "
-            f"{given.shape[1]}; return proba[:, self.classes_] in predict_proba"
+            f"predict_proba must return one column for each class in classes_, here "
+            f"{len(classes)}, or for each class of the stream, here {n_classes}, got "
+            f"{given.shape[1]} columns; return one for each class in classes_"
         )
     by_class = np.zeros((len(given), n_classes))
     by_class[:, classes] = given

@@ -47,11 +47,12 @@ def build_grid(
         Class of the readouts. MLPs without hidden layers become linear readouts.
     settings : mapping of str to scalar, list or distribution
     n_samples : int, default=None
-        Number of combinations to draw at random. If None, `most` are drawn, or all are
-        built if there are no more.
+        Number of combinations to draw at random. If None, all are built, unless there
+        are more than `most`.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
     most : float, default=inf
+        Number of combinations to draw if there are more and `n_samples` is None.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def build_grid(
     if n_samples is None and n_all > most:
         n_samples = int(most)
     if n_samples is None:
-        grid = _combined(columns)
+        grid = _combined(columns, kind)
     else:
         _check_draws(n_samples, n_all)
         grid = ParameterSampler(columns, int(n_samples), random_state=random_state)
@@ -114,11 +115,13 @@ def _is_one_shape(sizes: Collection[object]) -> bool:
     return all(isinstance(size, Integral) for size in sizes)
 
 
-def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
+def _combined(columns: dict[str, Sequence[object]], kind: type) -> list[dict[str, Any]]:
     for name, values in columns.items():
         if hasattr(values, "rvs"):
-            cure = "pass a list of values, or draw some in readout_grid(n_samples=20)"
-            raise invalid(name, "a list unless n_samples is given", values, cure)
+            draws = "" if kind is MLPReadoutRegressor else "n_samples=20, or "
+            cure = f"pass {draws}a list of values, such as distribution.rvs(5)"
+            required = "a scalar or a list if all combinations are built"
+            raise invalid(name, required, values, cure)
     return [
         dict(zip(columns, values, strict=True)) for values in product(*columns.values())
     ]

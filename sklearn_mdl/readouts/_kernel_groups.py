@@ -41,7 +41,7 @@ class Member(NamedTuple):
 
 
 class View:
-    """Scaled rows with which kernels compare new rows: all known rows, or landmarks.
+    """Scaled rows (all known rows or the landmarks) that are compared with new rows.
 
     Parameters
     ----------

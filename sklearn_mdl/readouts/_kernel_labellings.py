@@ -69,7 +69,7 @@ class LabellingsLearner(KernelLearner):
             raise ValueError(
                 "predict_relabelled needs a readout that keeps all rows, got window="
                 f"{self.memory.window}, restart={self.memory.restart}; pass None for "
-                "both, or call clone(readout).fit(X, labelling)"
+                "both, or fit clone(readout) to each labelling"
             )
         start = 0
         exact = min(n_rows, self.n_landmarks)

@@ -1,4 +1,4 @@
-"""Learner that evaluates kernel readouts together if they keep the same rows.
+"""Learner that evaluates all kernel readouts that keep the same rows together.
 
 Blocks of rows begin at rows 0, 8, 16, 32 and then every 32 rows, or every 128 rows once
 a posterior has replaced the factor. A block is computed as a whole, with zeros in place
@@ -151,7 +151,7 @@ class KernelLearner(RowLearner):
             raise MemoryError(
                 f"Exact kernels of {n_rows} rows need {needed / 1e9:.3g} GB (readouts: "
                 f"{n_factors}), but {self.device} has {available / 1e9:.3g} GB; pass "
-                f"for example max_exact={most}"
+                f"for example max_exact={most} to every kernel readout"
             )
 
     def _new_block(
@@ -212,7 +212,7 @@ class KernelLearner(RowLearner):
             self._retarget(n_rows)
 
     def _condense_or_fit(self, n_rows: int, targets: Callable[[slice], Tensor]) -> None:
-        """Replace factors by posteriors and these by occasional fits, if this is due.
+        """Replace factors by posteriors, or posteriors by occasional fits, if due.
 
         After the first fit, sum new features, and refit if a fit is due.
 

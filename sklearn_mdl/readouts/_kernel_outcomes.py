@@ -153,7 +153,7 @@ class Units(NamedTuple):
         standardised.
     standardize : bool
         Whether to standardise by the mean and standard deviation of earlier labels,
-        which are refreshed at rows 8, 16, 32 and so on, up to the last landmark.
+        which are refreshed after 8, 16, 32, ... rows, up to the last landmark.
     """
 
     location: float

@@ -149,11 +149,11 @@ class KernelReadout(KernelSettings, BaseReadout):
     where :math:`v_t = R_{tt}^2 / \alpha` is the variance in units of the noise,
     :math:`q_c = s_c + 1 / C` the score as a probability, and :math:`n_c` the number of
     earlier labels of the class. After each label, one Newton step on the log-loss
-    updates ``(b, v, u, a)``, except that ``v`` and ``u`` stay fixed for the first 64
+    updates ``(b, v, u, a)``, except that ``v`` and ``u`` stay zero for the first 64
     labels. The probabilities are mixed with the uniform distribution, which gets a
     share of 1e-4. The readout uses neither random numbers nor minibatches. After 4,096
     rows, however, it predicts 32 rows at a time and then learns their labels together,
-    unless it forgets rows.
+    unless `window` or `restart` is set.
 
     In a switcher, kernel readouts with the same `max_exact`, `window` and `restart` are
     computed together. Those with the same scaling share inner products and distances.
@@ -164,8 +164,9 @@ class KernelReadout(KernelSettings, BaseReadout):
     kernel : str or callable, default="arc-cosine"
         "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
         corresponds to a ReLU network of infinite width. You can also pass a kernel of
-        ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
-        rows. A readout with such a kernel cannot be written with ``save``.
+        ``sklearn.gaussian_process.kernels`` or any callable that maps arrays of ``n``
+        and ``m`` rows to an array of kernel values (n, m). A readout with such a kernel
+        cannot be written with ``save``.
     alpha : float, default=0.03
         Variance of the noise, added to the diagonal of the kernel matrix.
     depth : int, default=1
@@ -173,8 +174,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
         ``m`` is the median squared distance between earlier rows (at most 512 of them),
-        recomputed at rows 8, 16, 32 and so on, up to `max_exact`. If most pairs consist
-        of equal rows, only the other pairs count. Before row 8, ``m`` is 1.
+        recomputed after 8, 16, 32, ... rows, up to `max_exact`. If most pairs consist
+        of equal rows, only the other pairs count. For the first 8 rows, ``m`` is 1.
     gamma : float, default=None
         Factor of squared distances in "rbf", and of inner products in "polynomial". If
         None, `width` is used in "rbf", and 1 in "polynomial".
@@ -182,8 +183,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, recomputed at rows 8, 16, 32 and so on, up to `max_exact`, from
-        all earlier rows. "standard" standardises rows with regularised standard
+        Feature scaling, recomputed after 8, 16, 32, ... rows, up to `max_exact`, from
+        all rows so far. "standard" standardises rows with regularised standard
         deviations, clips them at 6 deviations and divides them by :math:`\sqrt d`.
         "centered-unit" centres rows and divides them by their length. "whiten" centres
         rows, multiplies them by the inverse root of their shrunk covariance and divides
@@ -198,12 +199,12 @@ class KernelReadout(KernelSettings, BaseReadout):
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After about ``1.5 * max_exact`` rows, the
         state of the readout stops growing. After ``4 * max_exact`` rows, but not before
-        row 1,024, the readout is refitted only when the number of rows has grown by an
-        eighth, or by 8,192. When the number of rows has grown another 16-fold, the
-        readout learns only every second block of 128 rows, later only every fourth, and
-        so on. If None, kernels stay exact.
+        1,024 rows, the readout is refitted only when the number of rows has grown by an
+        eighth or, if that is less, by 8,192. When the number of rows has grown another
+        16-fold, the readout learns only every second block of 128 rows, later only
+        every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
-        Has no effect, since this readout does not learn by minibatches.
+        Has no effect, since this readout does not learn in minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window : int, default=None
@@ -283,20 +284,20 @@ class KernelReadout(KernelSettings, BaseReadout):
         Raises
         ------
         ValueError
-            If labels have the wrong shape, if rows are whitened within classes, or if
-            the readout has a `window` or a `restart`.
+            If labels have the wrong shape, if `scaling` is "within-class", or if the
+            readout has a `window` or a `restart`.
         """
         check_is_fitted(self)
         if self.reads_labels:
-            required = "other than 'within-class' for predict_relabelled"
-            cure = 'pass scaling="whiten", or clone(readout).fit(X, labelling)'
+            required = "independent of labels for predict_relabelled"
+            cure = 'pass scaling="whiten", or fit clone(readout) to each labelling'
             raise invalid("scaling", required, self.scaling, cure)
         rows, labels = self._validated(X, reset=False), np.asarray(labels)
         if labels.ndim != 2 or labels.shape[1] != self.n_samples_seen_:
             raise ValueError(
                 f"labels must have shape (n_labellings, {self.n_samples_seen_}), with "
-                f"one label for each fitted row, got {labels.shape}; pass "
-                "for example labels=[y]"
+                f"one label for each fitted row, got shape {labels.shape}; pass for "
+                "example labels=[y], with the labels y that were fitted"
             )
         coded = [np.unique(labelling, return_inverse=True) for labelling in labels]
         alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))
@@ -321,10 +322,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         cls, members: Members[Self], context: Context
     ) -> list[KernelClassifierLearner]:
         """Make one learner for all readouts with the same ``memory``."""
-        return [
-            KernelClassifierLearner(alike, memory, context)
-            for memory, alike in by_memory(members).items()
-        ]
+        groups = by_memory(members).items()
+        return [KernelClassifierLearner(own, memory, context) for memory, own in groups]
 
     def uncalibrated_scores(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the scores that calibration turns into probabilities.
@@ -365,8 +364,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     kernel : str or callable, default="arc-cosine"
         "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
         corresponds to a ReLU network of infinite width. You can also pass a kernel of
-        ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
-        rows. A readout with such a kernel cannot be written with ``save``.
+        ``sklearn.gaussian_process.kernels`` or any callable that maps arrays of ``n``
+        and ``m`` rows to an array of kernel values (n, m). A readout with such a kernel
+        cannot be written with ``save``.
     alpha : float, default=0.03
         Variance of the noise, added to the diagonal of the kernel matrix.
     depth : int, default=1
@@ -374,8 +374,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
         ``m`` is the median squared distance between earlier rows (at most 512 of them),
-        recomputed at rows 8, 16, 32 and so on, up to `max_exact`. If most pairs consist
-        of equal rows, only the other pairs count. Before row 8, ``m`` is 1.
+        recomputed after 8, 16, 32, ... rows, up to `max_exact`. If most pairs consist
+        of equal rows, only the other pairs count. For the first 8 rows, ``m`` is 1.
     gamma : float, default=None
         Factor of squared distances in "rbf", and of inner products in "polynomial". If
         None, `width` is used in "rbf", and 1 in "polynomial".
@@ -383,8 +383,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, recomputed at rows 8, 16, 32 and so on, up to `max_exact`, from
-        all earlier rows. "standard" standardises rows with regularised standard
+        Feature scaling, recomputed after 8, 16, 32, ... rows, up to `max_exact`, from
+        all rows so far. "standard" standardises rows with regularised standard
         deviations, clips them at 6 deviations and divides them by :math:`\sqrt d`.
         "centered-unit" centres rows and divides them by their length. "whiten" centres
         rows, multiplies them by the inverse root of their shrunk covariance and divides
@@ -397,12 +397,12 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After about ``1.5 * max_exact`` rows, the
         state of the readout stops growing. After ``4 * max_exact`` rows, but not before
-        row 1,024, the readout is refitted only when the number of rows has grown by an
-        eighth, or by 8,192. When the number of rows has grown another 16-fold, the
-        readout learns only every second block of 128 rows, later only every fourth, and
-        so on. If None, kernels stay exact.
+        1,024 rows, the readout is refitted only when the number of rows has grown by an
+        eighth or, if that is less, by 8,192. When the number of rows has grown another
+        16-fold, the readout learns only every second block of 128 rows, later only
+        every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
-        Has no effect, since this readout does not learn by minibatches.
+        Has no effect, since this readout does not learn in minibatches.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
@@ -412,9 +412,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Density of the label.
     standardize_targets : bool, default=True
         Whether to standardise targets by the mean and standard deviation of earlier
-        labels, with outliers winsorised. Both are refreshed at rows 8, 16, 32 and so
-        on, up to `max_exact`. Before row 8, the readout ignores the features and
-        predicts from the labels, as ``DummyReadoutRegressor`` does. If False,
+        labels, with outliers winsorised. Both are refreshed after 8, 16, 32, ...
+        rows, up to `max_exact`. For the first 8 rows, the readout ignores the features
+        and predicts from the labels, as ``DummyReadoutRegressor`` does. If False,
         ``prior_location`` and ``prior_scale`` are used throughout.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale in the units of the labels. Choose them without looking at

@@ -59,8 +59,8 @@ class DefaultGrid(list[Any]):
     """Built-in list of readouts, as opposed to a list that the user passes."""
 
 
-# Numbers of replay streams of the built-in lists. Two limits of the number of
-# parameters that are updated per example apply at first and after many rows. More than
+# Numbers of replay streams of the built-in lists. One limit on the number of parameters
+# that are updated per example applies at first, another one after many rows. More than
 # three streams after many rows shorten codes of classes, but not of real labels.
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
@@ -195,8 +195,8 @@ def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
 def _parts_of(lists: dict[Any, tuple[str, ...]], name: str | None) -> Collection[str]:
     """Return the parts of the list with this name, or raise if there is none."""
     if name not in lists:
-        required = f"None or one of {sorted(filter(None, lists))}"
-        raise invalid("The name of a list of readouts", required, name, "pass 'nets'")
+        required = f"one of {sorted(filter(None, lists))}, or None for the default list"
+        raise invalid("The name of a list of readouts", required, name, "pass None")
     return lists[name]
 
 
@@ -260,8 +260,9 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8, where
     ``parameters`` counts the weights of all trained networks. If none is small
     enough, the number is 3. After 1,000 rows, it gradually decreases to a final number
-    between 3 and 20, the largest for which ``(streams + 1) * parameters`` is at most
-    6e6. The list does not depend on the number of rows, which is not known in advance.
+    between 3 and 20 (but at most the initial number), the largest for which
+    ``(streams + 1) * parameters`` is at most 6e6. The list does not depend on the
+    number of rows, which is not known in advance.
 
     Parameters
     ----------
@@ -270,8 +271,8 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of readouts
-        As with any list that you pass, a switcher neither pools nor races its members
-        by default.
+        As with any list that you pass, a switcher by default neither pools these
+        readouts nor lets them race.
 
     Examples
     --------
@@ -301,7 +302,7 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     -------
     readouts : list of regressors
         A list that depends only on the number of features. As with any list that you
-        pass, a switcher neither pools nor races its members by default.
+        pass, a switcher by default neither pools these readouts nor lets them race.
 
     Examples
     --------

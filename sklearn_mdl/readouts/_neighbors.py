@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from operator import attrgetter
 from typing import ClassVar, NamedTuple, Self
 
 import torch
@@ -341,8 +342,9 @@ class KNeighborsReadout(BaseReadout):
         one AdamW step on each minibatch before its rows may vote. If False,
         :math:`\beta = 1` and ``h`` is fixed.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches: regularised
-        standardisation, or symmetric whitening with a shrunk covariance.
+        Feature scaling: regularised standardisation, or symmetric whitening with a
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
     window : int, default=None
         Number of most recent rows that may vote (all rows if None).
     restart : int, default=None
@@ -409,16 +411,10 @@ class KNeighborsReadout(BaseReadout):
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make one learner for all readouts that use the same distances."""
+        points_of = attrgetter(*Points._fields)
+        settings_of = attrgetter(*NeighborSettings._fields[1:])
         groups = grouped(
-            (
-                Points(*(getattr(readout, name) for name in Points._fields)),
-                NeighborSettings(
-                    column, *(getattr(readout, n) for n in NeighborSettings._fields[1:])
-                ),
-            )
-            for column, readout in members
+            (Points(*points_of(r)), NeighborSettings(column, *settings_of(r)))
+            for column, r in members
         )
-        return [
-            NeighborsLearner(voters, points, context)
-            for points, voters in groups.items()
-        ]
+        return [NeighborsLearner(own, p, context) for p, own in groups.items()]

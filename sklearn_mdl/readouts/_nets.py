@@ -155,10 +155,10 @@ class LinearReadout(_Readout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -166,27 +166,29 @@ class LinearReadout(_Readout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 there is no averaging.
+        Step size of averaged weights, which are used for prediction: ``average <- (1 -
+        step) average + step weights`` after every optimiser step. 1 means no averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
-        small step on a short stream, the average stays close to the initial weights.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise,
+        with a small step on a short stream, the average stays close to the initial
+        weights.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to multiply logits by ``softplus(b)`` (forward calibration). The scalar
+        ``b`` is updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches: regularised
-        standardisation, or symmetric whitening with a shrunk covariance.
+        Feature scaling: regularised standardisation, or symmetric whitening with a
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
-        doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
-        A switcher overrides this.
+        Number of rows in the first minibatches. It doubles after 32 minibatches, and
+        again whenever the number of rows has doubled, until it reaches `batch_size`. If
+        None, all minibatches have `batch_size` rows, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -236,10 +238,10 @@ class MLPReadout(_Readout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -247,32 +249,34 @@ class MLPReadout(_Readout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 there is no averaging.
+        Step size of averaged weights, which are used for prediction: ``average <- (1 -
+        step) average + step weights`` after every optimiser step. 1 means no averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
-        small step on a short stream, the average stays close to the initial weights.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise,
+        with a small step on a short stream, the average stays close to the initial
+        weights.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to multiply logits by ``softplus(b)`` (forward calibration). The scalar
+        ``b`` is updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches: regularised
-        standardisation, or symmetric whitening with a shrunk covariance.
+        Feature scaling: regularised standardisation, or symmetric whitening with a
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
-        doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
-        A switcher overrides this.
+        Number of rows in the first minibatches. It doubles after 32 minibatches, and
+        again whenever the number of rows has doubled, until it reaches `batch_size`. If
+        None, all minibatches have `batch_size` rows, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. If None, the seed
-        of the switcher is used.
+        Seed of initial weights and, outside a switcher, of replay. In a switcher, None
+        means the switcher's seed.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training: codelengths are computed from the true labels.
@@ -334,10 +338,10 @@ class LinearReadoutRegressor(_RegressorReadout):
     lr : float, default=0.01
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -345,25 +349,27 @@ class LinearReadoutRegressor(_RegressorReadout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 there is no averaging.
+        Step size of averaged weights, which are used for prediction: ``average <- (1 -
+        step) average + step weights`` after every optimiser step. 1 means no averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to divide the scale of the density by ``softplus(b)`` (forward
+        calibration). The scalar ``b`` is updated on each minibatch, before the weights
+        learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches.
+        Feature scaling, as in :class:`~sklearn_mdl.LinearReadout`. Scaled features are
+        clipped to the range from -50 to 50.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
-        doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
-        A switcher overrides this.
+        Number of rows in the first minibatches. It doubles after 32 minibatches, and
+        again whenever the number of rows has doubled, until it reaches `batch_size`. If
+        None, all minibatches have `batch_size` rows, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -425,10 +431,10 @@ class MLPReadoutRegressor(_RegressorReadout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -436,30 +442,32 @@ class MLPReadoutRegressor(_RegressorReadout):
     eps : float, default=1e-8
         Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 there is no averaging.
+        Step size of averaged weights, which are used for prediction: ``average <- (1 -
+        step) average + step weights`` after every optimiser step. 1 means no averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to divide the scale of the density by ``softplus(b)`` (forward
+        calibration). The scalar ``b`` is updated on each minibatch, before the weights
+        learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches.
+        Feature scaling, as in :class:`~sklearn_mdl.LinearReadout`. Scaled features are
+        clipped to the range from -50 to 50.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
-        doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
-        A switcher overrides this.
+        Number of rows in the first minibatches. It doubles after 32 minibatches, and
+        again whenever the number of rows has doubled, until it reaches `batch_size`. If
+        None, all minibatches have `batch_size` rows, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. If None, the seed
-        of the switcher is used.
+        Seed of initial weights and, outside a switcher, of replay. In a switcher, None
+        means the switcher's seed.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts the location and log scale of the
         density.

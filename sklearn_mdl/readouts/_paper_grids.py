@@ -190,7 +190,7 @@ def readout_grid(
 
     Parameters
     ----------
-    preset : str or None
+    preset : str, default=None
         Settings of the paper, which `settings` override: "vtab-frozen" (8 x 576
         readouts), "imagenet-frozen" (4 x 96), "imagenet-finetune" (96), or the random
         draws "vtab-finetune" (300 of 756), "vtab-scratch" (300 of 896) and
@@ -240,7 +240,7 @@ def readout_grid(
         if table.kind == "fine-tuned" and "encoder" not in settings:
             raise ValueError(
                 f"{preset!r} needs an encoder to fine-tune, got none; write "
-                f"readout_grid({preset!r}, encoder=TimmEncoder(...))"
+                f"readouts=readout_grid({preset!r}, encoder=TimmEncoder('resnet50'))"
             )
         size = {"batch_size": table.batch_size}
         settings = {**table.settings, **table.others, **size, **settings}

@@ -119,7 +119,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def _recompute(self) -> None:
-        """Recompute what known rows and labels determine, in the same steps again."""
+        """Recompute all that known rows and labels determine, in the same steps."""
 
     @abstractmethod
     def _learned(self) -> list[dict[str, Tensor]]:

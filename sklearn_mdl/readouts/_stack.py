@@ -178,13 +178,8 @@ class NetStack(Learner):
         self.views = torch.tensor(views, device=device)
         self.only_view = views[0] if len(set(views)) == 1 else None
         self.sources = [trainings.index(member.training) for member in members]
-        self.averages = StackedAverages(
-            self.net.module_,
-            self.sources,
-            [member.averaging.ema_step_size for member in members],
-            [member.averaging.ema_warmup for member in members],
-        )
-        calibrated = [member.averaging.calibration for member in members]
+        steps, warmups, calibrated = zip(*(m.averaging for m in members), strict=True)
+        self.averages = StackedAverages(self.net.module_, self.sources, steps, warmups)
         self.calibrated = torch.tensor(calibrated, device=device)
         self.any_calibrated = any(calibrated)
         start = torch.full((len(members), 1), IDENTITY, device=device)

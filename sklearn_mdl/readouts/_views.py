@@ -15,7 +15,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.unsupported import unsupported
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.readouts._base import BaseReadout, Readout, learners_in
+from sklearn_mdl.readouts._base import BaseReadout, Readout, check_readout, learners_in
 from sklearn_mdl.readouts._build import Context, Members, grouped
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._lists import NAMES
@@ -40,8 +40,8 @@ class ViewSettings(Readout):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **Readout._parameter_constraints,
-        "readout": [Readout, StrOptions(set(NAMES)), None],
-        "columns": [slice, list, tuple, np.ndarray],
+        "readout": [BaseEstimator, StrOptions(set(NAMES)), None],
+        "columns": [slice, "array-like"],
         "name": [str, None],
     }
 
@@ -49,10 +49,12 @@ class ViewSettings(Readout):
         super()._validate_params()
         if self.is_list:
             raise ValueError(
-                "readout must be a single readout if the view is fitted by itself, got "
-                f"the list {self.readout!r}; pass readouts=[view] to a switcher"
+                "readout must be one readout, not a list, to fit the view itself, got "
+                f"{self.readout!r}; pass readouts=[{self!r}] to a switcher"
             )
         self._check_readout(self.inner)
+        if isinstance(self, BaseReadout):
+            check_readout(self.inner)
         self.inner._validate_params()
 
     def _check_readout(self, readout: Any) -> None:
@@ -67,12 +69,12 @@ class ViewSettings(Readout):
             )
         is_real = isinstance(self, OnlineRegressor)
         if isinstance(readout, OnlineRegressor) != is_real:
-            noun, wrapper = "classes", "ViewReadoutRegressor"
+            noun, cure = "classes", "ViewReadoutRegressor(readout, columns)"
             if is_real:
-                noun, wrapper = "real numbers", "ViewReadout"
+                noun, cure = "real numbers", "for example KernelReadoutRegressor()"
             raise TypeError(
                 f"readout must predict {noun} in {type(self).__name__}, got "
-                f"{readout!r}; pass {wrapper}(readout, columns)"
+                f"{readout!r}; pass {cure}"
             )
 
     @property
@@ -123,19 +125,16 @@ class ViewSettings(Readout):
             fit = fit and ((-n_features <= columns) & (columns < n_features)).all()
         places = np.arange(n_features)[columns].tolist() if fit else []
         if not 0 < len(places) == len(set(places)):
-            name = f"columns of view {self.view!r}"
-            required = f"one or more distinct columns of X, which has {n_features}"
+            required = f"one or more distinct positions from 0 to {n_features - 1}"
             cure = f"pass for example columns=slice(0, {n_features})"
-            raise invalid(name, required, self.columns, cure)
+            raise invalid("columns", required, self.columns, cure)
         return tuple(places)
 
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make learners view by view; readouts of a view share them if possible."""
-        views = grouped(
-            (member.places(context.n_features), (column, member.inner))
-            for column, member in members
-        )
+        n_features = context.n_features
+        views = grouped((m.places(n_features), (c, m.inner)) for c, m in members)
         learners: list[Learner] = []
         for places, pairs in views.items():
             view = context.view._replace(columns=places)
@@ -154,14 +153,16 @@ class ViewReadout(ViewSettings, BaseReadout):
 
     Parameters
     ----------
-    readout : readout, "linear", "closed-form", "nets", "mixed", "drift", "stream", None
-        Any readout of features. In a switcher's list, you can also pass the name of a
-        list or None. The view then stands for all readouts in that list, chosen for the
-        number of columns in the view.
+    readout : readout, str or None
+        Any readout of features except views. In a view that you pass to a switcher,
+        ``readout`` may also be the name of a list ("linear", "closed-form", "nets",
+        "mixed", "drift" or "stream"), or None for the default list. The view then
+        stands for all readouts in that list, chosen for the number of columns in the
+        view.
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view. If None, it is derived from the columns.
+        Name of the view. If None, the name is ``str(columns)``.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
@@ -202,12 +203,14 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
 
     Parameters
     ----------
-    readout : regressor, "closed-form", "nets", "drift", "stream" or None
-        Any readout of an ``MDLReadoutSwitcherRegressor``.
+    readout : regressor, str or None
+        Any regressor of ``sklearn_mdl.readouts`` except views. In a view that you pass
+        to a switcher, ``readout`` may also be the name of a list ("closed-form",
+        "nets", "drift" or "stream"), or None for the default list.
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view. If None, it is derived from the columns.
+        Name of the view. If None, the name is ``str(columns)``.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
@@ -255,8 +258,8 @@ def view_readouts(
 ) -> list[ViewSettings]:
     """Create a list of readouts to compare several views (sets of columns).
 
-    Each view gets the same readouts. A switcher's prior is uniform over views and
-    within each view. To compare the views, read the switcher's ``view_posterior_``.
+    Each view gets copies of the same readouts. A switcher's prior is uniform over views
+    and within each view. To compare the views, read the switcher's ``view_posterior_``.
 
     Parameters
     ----------
@@ -266,7 +269,8 @@ def view_readouts(
         :class:`~sklearn_mdl.encoders.TimmEncoder` or
         :class:`~sklearn_mdl.encoders.TorchEncoder`.
     readouts : readout, list, name of a list, or None
-        Readouts of each view, as in :class:`~sklearn_mdl.MDLReadoutSwitcher`.
+        Readouts of each view, as in :class:`~sklearn_mdl.MDLReadoutSwitcher` or
+        :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`.
 
     Returns
     -------
@@ -290,13 +294,11 @@ def view_readouts(
     given: Sequence[Any] = [readouts] if is_single else readouts  # type: ignore[assignment]
     if not views or not given:
         raise ValueError(
-            "views and readouts must hold at least one entry each, got "
-            f"{len(views)} views and {len(given)} readouts; write for example "
+            "views and readouts must hold at least one entry each, got views: "
+            f"{len(views)}, readouts: {len(given)}; write for example "
             "view_readouts({'first': slice(0, 6)})"
         )
-    return [
-        _view(own, columns, name) for name, columns in views.items() for own in given
-    ]
+    return [_view(r, columns, name) for name, columns in views.items() for r in given]
 
 
 def expanded(

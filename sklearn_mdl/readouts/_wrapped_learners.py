@@ -59,6 +59,9 @@ class WrappedLearner(Learner):
         self.seed = readout.seed_or(context.seed)
         self.blank = seeded(readout.estimator, self.seed)
         self.has_net = has_net(self.blank)
+        self.advice = ""
+        if readout.scaling is not None:
+            self.advice = ", or pass scaling=None if it needs unscaled rows"
         # Torch modules use float32; other estimators work best with float64.
         self.dtype = np.float32 if self.has_net else np.float64
         self.fitted: Any = None
@@ -86,7 +89,10 @@ class WrappedLearner(Learner):
             return {}
         if self.fault:
             instead = "class frequencies" if self.fitted is None else "its previous fit"
-            failure = f"raised {self.fault}, so the readout predicts with {instead}"
+            failure = (
+                f"raised {self.fault}, so the readout predicts with {instead}; debug "
+                f"its estimator{self.advice}"
+            )
         return {self.columns[0]: Report(lines, failure)}
 
     def predict(self, x: Tensor) -> Tensor:
@@ -156,7 +162,7 @@ class WrappedLearner(Learner):
     def add_classes(self, n: int) -> None:
         """Add classes.
 
-        Until a fit includes a class, its frequency serves as its predicted probability.
+        Until a fit includes a new class, the class is predicted with its frequency.
         """
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import ClassVar, Self
 
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,6 +39,10 @@ class WrappedReadout(BaseReadout):
 
     needed: ClassVar[tuple[str, ...]]
     learner: ClassVar[type[WrappedLearner]]
+    _all_diverged = (
+        "predict_proba of the estimator stopped returning valid probabilities{}, so "
+        "the readout has ignored the features since then; debug predict_proba"
+    )
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -50,6 +54,9 @@ class WrappedReadout(BaseReadout):
                 calibrated = f"CalibratedClassifierCV({estimator!r}, ensemble=False)"
                 inner = estimator if missing == ["partial_fit"] else calibrated
                 cure = f"use RefitReadout({inner})"
+                if type(estimator).__name__ == "SGDClassifier":
+                    logistic = clone(estimator).set_params(loss="log_loss")
+                    cure = f"use {name}({logistic!r})"
             required = f"{name} needs a classifier with {' and '.join(self.needed)}"
             raise TypeError(f"{required}, got {estimator!r}; {cure}")
         if hasattr(estimator, "_parameter_constraints"):
@@ -94,8 +101,8 @@ class IncrementalReadout(WrappedReadout):
     call succeeds (see ``notes_``).
 
     The scaling is refreshed whenever the number of rows has doubled. A new copy of the
-    classifier then learns all minibatches and replays again, so that all rows have the
-    same scaling. Learning thus takes up to three times as long as with
+    classifier then learns all minibatches again, new and replayed ones, so that all
+    rows have the same scaling. Learning thus takes up to three times as long as with
     ``scaling=None``.
 
     Parameters
@@ -106,23 +113,25 @@ class IncrementalReadout(WrappedReadout):
         ``partial_fit`` also gets all of them as ``classes``. Features are float32 for
         skorch nets and float64 otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from earlier full minibatches.
+        Feature scaling: regularised standardisation, or symmetric whitening with a
+        shrunk covariance. The scaling is computed from the features of the first
+        minibatch, and again from all rows so far whenever their number has doubled.
     calibration : bool, default=True
-        Forward calibration: multiply the classifier's log-probabilities by
-        ``softplus(b)``. The scalar ``b`` is updated on each minibatch, before the
+        Whether to multiply the classifier's log-probabilities by ``softplus(b)``
+        (forward calibration). The scalar ``b`` is updated on each minibatch, before the
         classifier learns from it. This helps because many classifiers are
         overconfident.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed for every ``random_state`` of the estimator that is not set, and for draws
-        of a skorch net. Torch's global generators do not change. If None, the
-        switcher's seed is used.
+        of a skorch net. Torch's global generators do not change. In a switcher, None
+        means the switcher's seed.
     n_replay_streams : int or (int, int), default=0
-        Number of replay streams. After each new minibatch, the classifier learns one
-        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
-        streams for the first 1,000 rows. After ``n`` rows, there are ``first *
-        sqrt(1000 / n)`` streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the classifier learns the next minibatch of each
+        stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows, then
+        ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
 
     Attributes
     ----------
@@ -159,9 +168,9 @@ class IncrementalReadout(WrappedReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RefitReadout(WrappedReadout):
-    """Readout that refits a classifier on all earlier rows at the end of each block.
+    """Readout that refits a classifier on all earlier rows as their number grows.
 
-    The readout predicts with its last fit, or with label frequencies before the first
+    The readout predicts with its last fit, or with class frequencies before the first
     fit. Used by itself and without calibration, it computes an online code like that of
     Voita and Titov (2020). With a smaller factor in `schedule`, it refits more often. A
     fit uses only past rows and labels, so pipelines may contain steps that use labels
@@ -174,8 +183,8 @@ class RefitReadout(WrappedReadout):
     classes, mixing costs at most ``1 + log(N / batch_size)`` nats over a stream of
     ``N`` rows (5 nats for 1,500 rows). In return, a label costs at most ``log(n + 2)``
     nats more than under the Krichevsky-Trofimov estimate. If a fit raises (for example,
-    because there is only one class), the previous fit is kept until the next block ends
-    (see ``notes_``).
+    because there is only one class), the previous fit is kept until the next fit (see
+    ``notes_``).
 
     Parameters
     ----------
@@ -187,22 +196,22 @@ class RefitReadout(WrappedReadout):
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, which each fit learns from its own rows.
     calibration : bool, default=True
-        Forward calibration: multiply the classifier's log-probabilities by
-        ``softplus(b)``. The scalar ``b`` is updated on each minibatch, before the
+        Whether to multiply the classifier's log-probabilities by ``softplus(b)``
+        (forward calibration). The scalar ``b`` is updated on each minibatch, before the
         classifier learns from it. This helps because many classifiers are
         overconfident.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed for every ``random_state`` of the estimator that is not set, and for draws
-        of a skorch net. Torch's global generators do not change. If None, the
-        switcher's seed is used.
+        of a skorch net. Torch's global generators do not change. In a switcher, None
+        means the switcher's seed.
     schedule : "doubling" or float >= 1, default="doubling"
-        Factor by which the number of rows must grow before the next fit. With 1, the
-        readout refits after every minibatch. Blocks end with full minibatches, so they
-        depend only on the number of rows. If the time of a fit is linear in the number
-        of rows, all fits together take about ``factor / (factor - 1)`` times as long as
-        the last fit.
+        Factor by which the number of rows must grow before the next fit ("doubling"
+        means 2). With 1, the readout refits after every minibatch. A fit always follows
+        the end of a minibatch, so it does not depend on how you divide rows into calls.
+        If the time of a fit is linear in the number of rows, all fits together take
+        about ``factor / (factor - 1)`` times as long as the last fit.
 
     Attributes
     ----------
@@ -275,7 +284,4 @@ def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> Non
     """Warn about readouts whose last fit raised, given the names of all readouts."""
     for column, report in reports.items():
         if report.failure is not None:
-            warn_caller(
-                f"The last fit of readout {names[column]!r} {report.failure}; debug "
-                "its estimator, or pass scaling=None if it needs unscaled rows"
-            )
+            warn_caller(f"The last fit of readout {names[column]!r} {report.failure}")

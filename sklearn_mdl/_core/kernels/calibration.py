@@ -50,8 +50,8 @@ class ForwardSoftmax:
         True if scores predict one-hot labels, perhaps minus a constant. False for other
         scores, which need not sum to one and have no variances.
     n_sets : int or None
-        Number ``S`` of labellings of the same rows, which add a leading axis. None
-        means a single labelling without that axis.
+        Number ``S`` of labellings of the same rows. Arrays then have a leading axis
+        for labellings. None means a single labelling without that axis.
 
     Attributes
     ----------

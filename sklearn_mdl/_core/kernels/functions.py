@@ -14,8 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sklearn_mdl._core.validation import invalid
-
 FIRST_DISTANCE = 1.0  # median squared distance if there are no distinct rows
 MOST_COMPARED = 512  # the median is over distances of at most this many rows
 ROUNDING = 1e-9  # rounding error of squared distances, relative to squared lengths
@@ -103,9 +101,13 @@ def _matrix(result: Any, n: int, m: int) -> Tensor:
     with suppress(TypeError, ValueError):
         values = np.asarray(result, np.float64)
     if values.shape != (n, m):
-        got = values.shape if values.size else type(result).__name__
-        required = f"a callable that returns shape ({n}, {m}) for {n} and {m} rows"
-        raise invalid("kernel", required, got, "pass for example rbf_kernel")
+        is_array = values.size and values.ndim
+        got = f"shape {values.shape}" if is_array else type(result).__name__
+        raise ValueError(
+            f"kernel must be a callable that returns shape ({n}, {m}) for {n} and {m} "
+            f"rows, got {got}; if it compares two single rows, pass "
+            "lambda A, B: pairwise_kernels(A, B, metric=kernel)"
+        )
     return torch.as_tensor(values)
 
 

@@ -247,11 +247,11 @@ def add_lower_products(to: Tensor, features: Tensor) -> Tensor:
 def leading_landmarks(kernel: Tensor) -> Tensor:
     """Choose landmarks until all but ``LEFT_OUT`` of the kernel's trace is explained.
 
-    Each chosen landmark is the one that the landmarks chosen before it explain least,
-    by a pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM
-    Training Using Low-Rank Kernel Representations). If the input has few features, most
-    landmarks are redundant and would only enlarge the matrices. If the kernel contains
-    NaN, all landmarks are chosen.
+    A pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM Training
+    Using Low-Rank Kernel Representations) always chooses next the landmark that is
+    least explained so far. If the input has few features, most landmarks are redundant
+    and would only enlarge the matrices. If the kernel contains NaN, all landmarks are
+    chosen.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class SettledRidge:
         own : Tensor of shape (n,)
             Kernel value of each of these rows with itself.
         """
-        # The largest noise has the smallest rounding errors.
+        # Rounding errors are smallest with the largest noise.
         place = int(posterior.alphas.argmax())
         alpha, covariance = posterior.alphas[place], posterior.covariance[place]
         noisy = torch.cholesky_inverse(cholesky(covariance[None])[0]).mul_(alpha)

@@ -46,9 +46,10 @@ class Replay(NamedTuple):
     Attributes
     ----------
     n_streams : int
-        Number of replay streams. If ``n_last`` is given, only in the first 1,000 rows.
+        Number of replay streams. If ``n_last`` is given, this number holds for the
+        first 1,000 rows.
     recency : float
-        Recency of the streams.
+        Recency of the streams (see `ReplayStreams`).
     n_last : int or None
         Smallest number of replay streams, for many rows. If None, the number of replay
         streams stays the same.
@@ -72,7 +73,8 @@ class Replay(NamedTuple):
                 return cls(constant, float(recency))
             case [int(first), int(last)] if 0 <= last <= first <= MOST_STREAMS:
                 return cls(first, float(recency), last)
-        required = f"an integer or (first, last), 0 <= last <= first <= {MOST_STREAMS}"
+        most = f"0 <= least <= first <= {MOST_STREAMS}"
+        required = f"an integer or a pair (first, least) with {most}"
         cure = "pass for example n_replay_streams=(30, 3)"
         raise invalid("n_replay_streams", required, n_streams, cure)
 
@@ -125,8 +127,8 @@ class RowsAhead(NamedTuple):
         return np.where(rows < self.first, rows, rows - rows % self.size)
 
 
-# After many rows, a label changes predictions so little that labels can be learned by
-# blocks, and predicting a block takes hardly longer than predicting a single row.
+# After many rows, a label changes predictions so little that labels can be learned
+# block by block, and predicting a block takes hardly longer than predicting one row.
 BY_BLOCKS = RowsAhead(4096, 32)
 BY_ROW = RowsAhead(0, 1)
 
@@ -139,8 +141,8 @@ class Report(NamedTuple):
     notes : list of str
         Exceptions and warnings of the estimator.
     failure : str or None
-        Message about the error of the last fit, and about what the readout predicts
-        with instead. None if the fit succeeded.
+        Message about the error of the last fit, what the readout predicts with instead,
+        and what to do. None if the fit succeeded.
     """
 
     notes: list[str]
@@ -157,7 +159,7 @@ def copy_learned(column: int, own: State, given: State) -> None:
     """
     for name, tensor in own.items():
         if name not in given or given[name].shape != tensor.shape:
-            shape = tuple(given[name].shape) if name in given else "missing"
+            shape = tuple(given[name].shape) if name in given else "none"
             raise ValueError(
                 f"Readout {column} needs {name} of shape {tuple(tensor.shape)} to "
                 f"continue, got {shape}; load a state of readouts with these settings"
@@ -261,8 +263,8 @@ class Learner(ABC):
     def add_classes(self, n: int) -> None:
         """Add ``n`` classes to all later predictions.
 
-        Other probabilities keep their ratios, except for floors that depend on the
-        number of classes.
+        The probabilities of the other classes keep their ratios, except for floors that
+        depend on the number of classes.
         """
         cure = "omit this readout or new_classes='escape'"
         raise self._unable("learn unnamed classes", cure)

@@ -40,7 +40,7 @@ class Groups:
         if np.ndim(groups) != 1 or len(labels) != n_readouts:
             raise ValueError(
                 f"pooling must name the kinds of all {n_readouts} readouts, got shape "
-                f"{np.shape(groups)}; name all, or pass pooling=LogLinearPool()"
+                f"{np.shape(groups)}; pass a name for each, or LogLinearPool()"
             )
         if any(name != name for name in np.asarray(groups, dtype=object).tolist()):
             cure = "replace NaN by a name, for example 'other'"
@@ -188,7 +188,7 @@ class GroupMixer(NoMixer):
         return self._mixed(picked.cpu().numpy(), np.transpose(weights))
 
     def _mixed(self, values: Floats, weights: Floats) -> Floats:
-        """Mix predictions (A, n, P) of awake members, with weights (M, n) of all."""
+        """Mix predictions (A, n, P) of awake members, given all weights (M, n)."""
         groups, _, grouped, members, whole = self._awake
         weights = weights[grouped]
         if len(grouped) < len(self._groups.columns):  # some members are asleep

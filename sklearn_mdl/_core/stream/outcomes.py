@@ -183,7 +183,7 @@ class ClassLabels(Outcome):
         return type(self)(named)
 
     def bounded(self, values: Tensor) -> Tensor:
-        """Return log-probabilities (K, n, C), which are not too low."""
+        """Return log-probabilities (K, n, C), with a lower bound that limits losses."""
         return values.clamp_min(self.fallback(values) - MOST_LOST)
 
     def losses(self, values: Tensor, labels: Tensor) -> Tensor:
@@ -428,7 +428,7 @@ def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     Parameters
     ----------
     values : Tensor of shape (K, n, 3)
-        Location, log scale and degrees of freedom, which are infinite for Gaussians.
+        Location, log scale, and degrees of freedom (infinite for a Gaussian).
     weights : Tensor of shape (K, n)
         Weights of the mixture.
     """

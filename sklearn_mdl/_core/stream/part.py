@@ -164,7 +164,7 @@ def states_joined(
 
 
 def _renumbered(arrays: Arrays, numbers: Mapping[int, int]) -> dict[str, np.ndarray]:
-    """Select the arrays of some readouts, and name them by the new numbers of these."""
+    """Select the arrays of some readouts, and name them by new numbers of readouts."""
     renamed = {}
     for key in arrays:
         if key.startswith(READOUT):

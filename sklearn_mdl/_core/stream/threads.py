@@ -127,15 +127,9 @@ class Threads:
         batch_size = settings.batch_size
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
         shared = [lr.view.scalings for lr in self.learners if lr.view.columns is None]
-        self.rows = ScaledRows(
-            samples,
-            shared[0] if shared else [None],
-            batch_size,
-            settings.device,
-            outcome.feature_reach,
-            outcome.dtype,
-            settings.first_batch_size,
-        )
+        scalings, first = shared[0] if shared else [None], settings.first_batch_size
+        options = batch_size, settings.device, outcome.feature_reach, outcome.dtype
+        self.rows = ScaledRows(samples, scalings, *options, first)
         self.rows.schedule = schedule
         self.states = [
             PassState.attached(learner, self.rows, settings.seed)

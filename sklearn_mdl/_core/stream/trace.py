@@ -169,10 +169,10 @@ class PrequentialTrace:
         needed = n_own * sum(file.row_bytes for file in self._files.values())
         if self.folder is None and available is not None and needed > available:
             raise MemoryError(
-                f"Losses and posterior of {n_own} examples and {self.shape.n_readouts} "
-                f"readouts need {needed / 1e9:.3g} GB, but there are "
-                f"{available / 1e9:.3g} GB of memory; pass store=path to keep them on "
-                "disk"
+                f"Losses and posterior of {n_own} examples (readouts: "
+                f"{self.shape.n_readouts}) need {needed / 1e9:.3g} GB, but there are "
+                f"{available / 1e9:.3g} GB of memory; pass store=path to a switcher to "
+                "keep them on disk"
             )
 
     def record(self) -> Json:

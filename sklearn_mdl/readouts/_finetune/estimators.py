@@ -53,8 +53,8 @@ class FineTunedReadout(NetworkReadout):
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of random numbers in training (dropout, augmentation) and, outside a
-        switcher, of replay. Torch's global generators do not change. If None, the
-        switcher's seed is used.
+        switcher, of replay. Torch's global generators do not change. In a switcher,
+        None means the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
         VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
@@ -69,21 +69,22 @@ class FineTunedReadout(NetworkReadout):
     weight_decay : float, default=0.0
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. Batch normalisation statistics are averaged in the
-        same way. With 1 there is no averaging.
+        Step size of the averaged weights with which the readout predicts: ``average <-
+        (1 - step) average + step weights`` after every optimiser step. Batch
+        normalisation statistics are averaged in the same way. With 1 there is no
+        averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
         Share of each training target that is spread over all classes.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to multiply logits by ``softplus(b)`` (forward calibration). The scalar
+        ``b`` is updated on each minibatch, before the weights learn from it.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
         Random changes to training images. "crop" takes random crops and resizes them to
         the full size. "crop-flip" also mirrors half of the images. "randaugment" is
@@ -91,8 +92,8 @@ class FineTunedReadout(NetworkReadout):
         the same shape and type, and must draw only from torch's random generator.
         Predictions use unchanged images.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
 
     Attributes
     ----------
@@ -106,6 +107,8 @@ class FineTunedReadout(NetworkReadout):
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
+    net_ : skorch.NeuralNet
+        Network, criterion and optimiser.
 
     Notes
     -----
@@ -176,8 +179,8 @@ class ScratchReadout(NetworkReadout):
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, of random numbers in training (dropout, augmentation)
-        and, outside a switcher, of replay. Torch's global generators do not change. If
-        None, the switcher's seed is used.
+        and, outside a switcher, of replay. Torch's global generators do not change. In
+        a switcher, None means the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
         VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
@@ -192,21 +195,22 @@ class ScratchReadout(NetworkReadout):
     weight_decay : float, default=0.0
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
-        streams, rounded up, but at least ``least``.
+        Number of replay streams, each of which runs through the minibatches so far in
+        order. After a new minibatch, the readout takes a step on the next minibatch of
+        each stream. With ``(first, least)``, the number is ``first`` up to 1,000 rows,
+        then ``first * sqrt(1000 / n)`` at row ``n`` (rounded up, at least ``least``).
     ema_step_size : float, default=1.0
-        Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. Batch normalisation statistics are averaged in the
-        same way. With 1 there is no averaging.
+        Step size of the averaged weights with which the readout predicts: ``average <-
+        (1 - step) average + step weights`` after every optimiser step. Batch
+        normalisation statistics are averaged in the same way. With 1 there is no
+        averaging.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
+        Whether to make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
         Share of each training target that is spread over all classes.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        updated on each minibatch, before the weights learn from it.
+        Whether to multiply logits by ``softplus(b)`` (forward calibration). The scalar
+        ``b`` is updated on each minibatch, before the weights learn from it.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
         Random changes to training images. "crop" takes random crops and resizes them to
         the full size. "crop-flip" also mirrors half of the images. "randaugment" is
@@ -214,10 +218,11 @@ class ScratchReadout(NetworkReadout):
         the same shape and type, and must draw only from torch's random generator.
         Predictions use unchanged images.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``min(1, recency / t)``. With 1, replay is uniform.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
     model_options : mapping, default=None
-        Arguments of ``timm.create_model``, or of the callable.
+        Arguments of the callable, or further arguments of ``timm.create_model``. The
+        readout sets ``pretrained`` and ``num_classes`` itself.
     input_size : int, default=None
         Size to which the central square of each image is resized. If None, images
         are neither cropped nor resized. Pixels are always scaled to the range from -1
@@ -235,6 +240,8 @@ class ScratchReadout(NetworkReadout):
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
+    net_ : skorch.NeuralNet
+        Network, criterion and optimiser.
 
     Notes
     -----

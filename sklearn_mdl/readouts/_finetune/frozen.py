@@ -38,8 +38,8 @@ class EncodingLearner(Learner):
 
     Images are encoded when their labels are predicted, in whole blocks with zeros in
     place of unknown rows. Features are then stored, scaled and replayed as in a run
-    over features. So codelengths are the same, except for readouts that learn row by
-    row.
+    over precomputed features. So codelengths are the same as in such a run, except for
+    readouts that learn row by row.
 
     Parameters
     ----------
@@ -198,9 +198,9 @@ class FrozenReadout(ImageReadout):
     The rows are images rather than precomputed features, so the list can also contain
     networks that learn from images. Codelengths are the same as on precomputed
     features, except for readouts that learn row by row, such as kernels. On images,
-    these readouts learn each minibatch as a group of rows. When a minibatch is
-    predicted, each image is encoded once for all readouts on the encoder. Replay reuses
-    these features.
+    these readouts learn all rows of a minibatch together, after predicting them. When a
+    minibatch is predicted, each image is encoded once for all readouts on the encoder.
+    Replay reuses these features.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class FrozenReadout(ImageReadout):
     _parameter_constraints: ClassVar[Constraints] = {
         **ImageReadout._parameter_constraints,
         "encoder": [ImageEncoder, CachedEncoder],
-        "readout": [object],  # checked in _validate_params
+        "readout": [BaseEstimator],  # checked in _validate_params
     }
 
     def _validate_params(self) -> None:
@@ -261,14 +261,14 @@ class FrozenReadout(ImageReadout):
         if isinstance(self.readout, ImageReadout):
             raise TypeError(
                 "readout must be a readout of features, not of images, got "
-                f"{self.readout!r}; pass readouts=[readout], without an encoder"
+                f"{self.readout!r}; use that readout directly, not on a frozen encoder"
             )
         check_readout(self.readout)
         if self.readout.view is not None:
             raise TypeError(
                 "readout must use all features of the encoder, but it uses only "
-                f"view {self.readout.view!r}; encode the images first, and fit the "
-                "switcher on encoder.transform(X)"
+                f"view {self.readout.view!r}; fit the view by itself on the features, "
+                "encoder.fit_transform(images)"
             )
 
     @property
@@ -278,7 +278,7 @@ class FrozenReadout(ImageReadout):
 
     @property
     def forgets(self) -> bool:
-        """True if the readout on the features forgets or never replays rows."""
+        """True if the readout of features forgets or learns each minibatch once."""
         return bool(self.readout.forgets)
 
     @classmethod
@@ -289,12 +289,10 @@ class FrozenReadout(ImageReadout):
         groups = grouped((id(encoder), i) for i, encoder in enumerate(encoders))
         return [
             EncodingLearner(
-                [(members[i][0], clone(members[i][1].readout)) for i in group],
-                encoders[group[0]],
-                shapes[group[0]],
-                context,
+                [(members[i][0], clone(members[i][1].readout)) for i in own],
+                *(encoders[own[0]], shapes[own[0]], context),
             )
-            for group in groups.values()
+            for own in groups.values()
         ]
 
 

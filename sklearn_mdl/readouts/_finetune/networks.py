@@ -65,8 +65,9 @@ def augmented(images: Tensor, augment: Augment) -> Tensor:
         if _described(result) != _described(image):
             raise ValueError(
                 "An augmentation must keep the type and shape of images, but it "
-                f"returned {_described(result)} for {_described(image)}; end it with "
-                f"Resize({[*image.shape[1:]]}) and ConvertImageDtype(torch.uint8)"
+                f"returned {_described(result)} for {_described(image)}; return a "
+                f"tensor after Resize({[*image.shape[1:]]}) and "
+                "ConvertImageDtype(torch.uint8)"
             )
     return torch.stack(changed).permute(0, 2, 3, 1)
 
@@ -177,11 +178,15 @@ def module_of(
     """
     options = dict(model_options or {})
     if not isinstance(architecture, str):
-        module = architecture(**options)
+        module, problem = None, "is itself a module"
+        if not isinstance(architecture, nn.Module):
+            module = architecture(**options)
+            problem = f"returned {type(module).__name__}"
         if not isinstance(module, nn.Module):
             raise TypeError(
-                "model must return a torch.nn.Module, but it returned "
-                f"{type(module).__name__}; pass for example model='resnet50'"
+                "model must be a name, or a class or function that returns a "
+                f"torch.nn.Module, but it {problem}; pass a function that builds the "
+                "module and returns it"
             )
         return copy.deepcopy(module)  # a callable may return the same module every time
     timm = needed("timm", "ScratchReadout", "images")

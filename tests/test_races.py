@@ -200,6 +200,11 @@ def test_the_share_by_which_one_may_be_behind_falls_with_the_root_of_the_example
     assert stay.tolist() == [True, True, False, True, False, False]
 
 
+def test_the_limit_of_the_pool_grows_with_the_root_of_the_examples():
+    race = Race(pool_slack=0.5, min_samples=100)
+    assert [race.slack_of_pool(n) for n in (100, 400, 900)] == [0.5, 1.0, 1.5]
+
+
 def test_a_closed_form_readout_stays_for_the_pool_or_as_the_best():
     race = Race(tolerance=0.1, slack=1.0, min_readouts=2, min_samples=100)
     losses = np.array([100.0, 101.0, 102.0, 103.0, 200.0, np.inf])

@@ -28,10 +28,9 @@ class Race(BaseEstimator):
     decreases, too. An expert that is further behind rarely catches up.
 
     With a pool, the best expert of a kind also stays if the pool needs the kind: if
-    dropping it would lengthen the code of all labels so far by more than `pool_slack`
-    nats. After ``4 * min_samples`` labels, this limit grows in proportion to the number
-    of labels. The change of the code is estimated to second order, with the weights of
-    the remaining kinds adapted.
+    dropping it would lengthen the code of all labels so far by more than ``pool_slack *
+    sqrt(n / min_samples)`` nats. The change of the code is estimated to second order,
+    with the weights of the remaining kinds adapted.
 
     After ``2 * min_samples`` examples, a closed-form expert of a pool, such as a
     kernel, stays only if no expert has a lower loss, or no expert of its kind does and
@@ -56,9 +55,10 @@ class Race(BaseEstimator):
     min_samples : int, default=1024
         Number of examples before which no expert retires. With fewer labels, it would
         be unclear which kinds a pool needs.
-    pool_slack : float, default=0.5
-        If a kind saves the pool more than this many nats, its best expert stays. The
-        limit is constant for ``4 * min_samples`` examples and then grows.
+    pool_slack : float, default=0.25
+        If a kind saves the pool more than this many nats over the first `min_samples`
+        examples, its best expert stays. The limit grows as the square root of the
+        number of examples.
 
     References
     ----------
@@ -78,7 +78,7 @@ class Race(BaseEstimator):
     slack: float = 10.0
     min_readouts: int = 4
     min_samples: int = 1024
-    pool_slack: float = 0.5
+    pool_slack: float = 0.25
 
     def check_params(self, n_experts: int) -> None:
         """Check the parameters for a race between `n_experts` experts.
@@ -125,7 +125,7 @@ class Race(BaseEstimator):
         slack : float
             In nats.
         """
-        return self.pool_slack * max(1.0, n_samples / (4 * self.min_samples))
+        return self.pool_slack * math.sqrt(n_samples / self.min_samples)
 
     def survivors(
         self,

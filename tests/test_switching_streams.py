@@ -12,6 +12,7 @@ import pytest
 from each_case import for_each
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
 from switching_cases import (
     LOSSES,
     OWN_WEIGHTS,
@@ -31,6 +32,7 @@ from sklearn_mdl.switching import (
     kind_weights,
 )
 from sklearn_mdl.switching._filtering import MixtureFilter
+from sklearn_mdl.switching._kept_shares import redraw_rates
 
 LIMITED = [
     (UniversalShare(max_steps=20), r"UniversalShare.* use LearnedShare\(\)"),
@@ -209,6 +211,13 @@ def test_rates_give_the_same_bits_together_as_one_after_the_other(scale, monkeyp
     together = forward(LearnedShare(), losses)
     monkeypatch.setattr(MixtureFilter, "_advance_together", lambda *_: False)
     assert_same_bits(together, forward(LearnedShare(), losses))
+
+
+@pytest.mark.parametrize("m", [None, 1, 2.5, np.float32(21.1)])
+def test_rates_of_a_fixed_share_are_those_of_its_transitions(m):
+    prior = FixedShare(m)
+    found = redraw_rates(prior, 2, 60)
+    assert_array_equal(found, [prior.transition(t).draw[0] for t in range(2, 60)])
 
 
 def test_other_streams_may_be_as_long_as_they_like():

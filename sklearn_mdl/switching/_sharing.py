@@ -209,8 +209,7 @@ class FixedShare(MarkovPrior):
             return -math.expm1(-1.0 / ((t + 1) * math.log(t + 1) ** 2))
         if self.alpha is not None:
             return float(self.alpha)  # a float32 would lose digits in every step
-        blocks = 2.0 if self.m is None else float(self.m)
-        return min(1.0, (blocks - 1.0) / t)
+        return min(1.0, (float(self.m or 2.0) - 1.0) / t)
 
     def transition(self, t: int) -> Transition:
         """Keep the expert, or redraw it with probability ``rate(t)``."""

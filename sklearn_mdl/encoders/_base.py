@@ -285,7 +285,7 @@ def attributes_fingerprint(module: nn.Module) -> str:
         for key, value in [("", type(inner)), *vars(inner).items()]
         if not key.startswith("_") and key != "training"
     ]
-    digest = hashlib.sha256()
+    digest, inside = hashlib.sha256(), set(map(id, module.modules()))
     for name, value in [*values, *module.named_buffers()]:
-        digest.update(f"{name} {readable(value, set())}\n".encode())
+        digest.update(f"{name} {readable(value, set(inside))}\n".encode())
     return digest.hexdigest()

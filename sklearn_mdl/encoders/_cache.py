@@ -274,9 +274,10 @@ def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
         return True
     last = len(features) - 1
     place = last % encoder.batch_size
-    row = next(encoder._encode(encoder._items(items), last - place))[place]
-    if row.shape != features[last].shape:
+    rows = next(encoder._encode(encoder._items(items), last - place))
+    if rows.shape != features[last - place :].shape:
         return False
+    row = rows[place]
     return bool(np.abs(row - features[last]).max() <= MARGIN * np.abs(row).max())
 
 

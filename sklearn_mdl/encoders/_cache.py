@@ -28,6 +28,7 @@ from sklearn_mdl._core.io.environment import LIBRARIES, version_of
 from sklearn_mdl._core.io.formats import NewerFormat
 from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.io.whole_files import make_folder
 from sklearn_mdl._core.numerics import dense
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
@@ -88,7 +89,9 @@ class FeatureCache:
     Computing a network encoder's key reads the whole input, which is fast compared with
     encoding. This key ignores the device and the library versions, which only affect
     rounding. Keys do not contain functions that are called as ``module.function``:
-    after a change of such a function, use another folder.
+    after a change of such a function, use another folder. A variable that changes
+    during encoding changes the key. So load a model on first use in a function with
+    ``functools.cache``, and not into a variable.
 
     Examples
     --------
@@ -136,7 +139,7 @@ class FeatureCache:
         TypeError
             If a transformer or its data cannot be pickled to compute the key.
         ValueError
-            If an image cannot be read.
+            If an image cannot be read, or if the folder is a file.
         OSError
             If the disk is full.
         """
@@ -149,7 +152,7 @@ class FeatureCache:
             warn_caller(f"Recomputing features, because {problem}")
         from filelock import FileLock  # slow to import
 
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         if not isinstance(encoder, ViewEncoder):
             new = np.asarray(encode(encoder, X), dtype=np.float32)
             check(new)

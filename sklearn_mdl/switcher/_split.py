@@ -292,7 +292,7 @@ def check_split(run: PrequentialRun) -> None:
     Raises
     ------
     ValueError
-        If the run has wrapped classifiers.
+        If the run has readouts that wrap a classifier, an encoder or a network.
     """
     wrapped = [k for lr in run.learners if not lr.is_numbers for k in lr.columns]
     if wrapped:

@@ -224,7 +224,12 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
 
 
 def gaussian_codelengths(
-    y: ArrayLike, *, n_first: int = 32, location: float = 0.0, scale: float = 1.0
+    y: ArrayLike,
+    *,
+    n_first: int = 32,
+    location: float = 0.0,
+    scale: float = 1.0,
+    known: ArrayLike | None = None,
 ) -> Floats:
     r"""Return the cost of each label under a Gaussian that learns online, in nats.
 
@@ -251,6 +256,9 @@ def gaussian_codelengths(
         later labels as long as all previous labels are equal.
     location, scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels.
+    known : array-like of shape (n_samples,), default=None
+        Number of labels from which each label is predicted, at most the number of
+        earlier labels. By default, each label is predicted from all earlier labels.
 
     Returns
     -------
@@ -291,7 +299,8 @@ def gaussian_codelengths(
     # Division by a power of two is exact and prevents squares from overflowing.
     unit = 2.0 ** min(math.frexp(np.abs(labels).max(initial=0.0))[1], 1023)
     means, squares = _running_moments(labels / unit)
-    counts = np.arange(len(labels))
+    counts = np.arange(len(labels)) if known is None else np.asarray(known, np.intp)
+    means, squares = means[counts], squares[counts]
     learned = (counts >= n_first) & (squares > 0)
     n = counts[learned].astype(np.float64)
     scales = unit * np.sqrt(squares[learned] / (n - 1) * (1 + 1 / n))

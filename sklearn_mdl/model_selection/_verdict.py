@@ -136,7 +136,7 @@ class DatasetVerdict:
         less.
     has_gain : bool
         True if the winner's code is shorter than the uniform code and the code of the
-        labels alone, or if rows have groups, which these codes ignore.
+        labels alone.
     """
 
     dataset: str
@@ -403,8 +403,7 @@ def _on_dataset(
         worse=worse,
         best=best,
         may_exceed_alpha=unsure,
-        # Codes of the labels alone ignore groups, so they use labels of the same group.
-        has_gain=not saved <= 0 or "groups" in (first.data or {}),
+        has_gain=not saved <= 0,
     )
 
 

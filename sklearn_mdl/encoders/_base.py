@@ -257,7 +257,7 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
 
 def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
     """Move a module to a device, set evaluation mode and disable gradients."""
-    where = resolve_device(device)
+    where = resolve_device(device, torch.float32)  # others also need float64
     return module.to(where).eval().requires_grad_(False), where
 
 

@@ -244,7 +244,7 @@ def as_labels(y: Any, title: str = "y") -> Any:
     whole = [isinstance(v, Integral) and not isinstance(v, bool) for v in numbers]
     large = [v for v, is_whole in zip(numbers, whole, strict=True) if is_whole]
     if not all(whole):
-        if any(abs(v) > LARGE for v in large):
+        if any(abs(v) > LARGE for v in large) and not any(is_text):
             raise ValueError(
                 f"Labels must all be integers if one exceeds {LARGE}, got "
                 f"{numbers[whole.index(False)]!r}; pass [int(v) for v in y] or, "

@@ -32,7 +32,10 @@ def split_columns(y: object) -> list[np.ndarray]:
         cure = "for one label per row, use MDLReadoutSwitcher()"
         raise invalid("y", required, labels.shape, cure)
     # A table that contains both text and numbers has dtype object.
-    return [np.array(c.tolist()) if c.dtype == object else c for c in labels.T]
+    return [
+        np.array(as_labels(c, f"Column {j} of y").tolist()) if c.dtype == object else c
+        for j, c in enumerate(labels.T)
+    ]
 
 
 @contextmanager

@@ -220,8 +220,11 @@ def load_losses(path: str | Path) -> StoredLosses:
     except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
         required = "losses with a matching description"
         cure = "write them with save_losses(path, losses)"
-        cure += f", or move {sidecar.name} away" if sidecar.is_file() else ""
         problem = f"loading fails: {error}".partition(";")[0]  # it has another cure
+        if any(part in problem for part in ("EOF", "greater than file size")):
+            problem, cure = "it is truncated", f"{cure}, or call fit again"
+        elif sidecar.is_file():
+            cure += f", or move {sidecar.name} away"
         raise damaged(path, required, problem, cure) from error
     required, cure = "the same losses during loading", "call load_losses(path) again"
     raise damaged(path, required, "another process replaced them", cure)

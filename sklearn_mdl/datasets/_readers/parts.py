@@ -146,7 +146,7 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
         ambiguous, or if no groups are requested although there is a column "groups".
     """
     names = list(columns)
-    if wanted.groups is None and "groups" in names:
+    if wanted.groups is None and wanted.label != "groups" and "groups" in names:
         cure = "pass groups='groups' (--groups groups), or rename the column"
         raise invalid("groups", f"a name, since {place} has 'groups'", None, cure)
     if wanted.groups is not None and wanted.groups not in names:

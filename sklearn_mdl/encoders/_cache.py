@@ -375,8 +375,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         features : dict of str to ndarray of shape (N, width)
             Features keyed by view name.
         """
-        features = self.transform(X)
-        return self.encoder_.split_views(features)
+        return self.encoder_.split_views(self.transform(X))
 
     @property
     def view_slices_(self) -> dict[str, slice]:

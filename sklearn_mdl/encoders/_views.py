@@ -197,8 +197,7 @@ def pooled_positions(
             rows = torch.arange(len(states), device=states.device)
             vectors.append(states[rows, :, order[rows, places]])
         elif number == "mean":
-            total = states.where(shown, 0.0).sum(2)
-            vectors.append(total / counts[:, None, None])
+            vectors.append(states.where(shown, 0.0).sum(2) / counts[:, None, None])
         else:
             vectors.append(states.where(shown, -math.inf).amax(2))
     return torch.stack(vectors, 2)

@@ -103,8 +103,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     _, counts, n_classes = _labels(y, n_classes)
     # In any order, the k-th example of a class follows k - 1 examples of that class.
     numerators = sum(float(np.log(np.arange(n) + 0.5).sum()) for n in counts)
-    denominators = np.log(np.arange(counts.sum()) + n_classes / 2)
-    return float(denominators.sum()) - numerators
+    return float(np.log(np.arange(counts.sum()) + n_classes / 2).sum()) - numerators
 
 
 def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
@@ -329,7 +328,6 @@ def _student_t_losses(
 ) -> Floats:
     nu = np.asarray(dof)
     constant = np.log(scale) + gammaln(nu / 2) - gammaln((nu + 1) / 2)
-    squares = np.square((y - location) / scale)
-    tails = (nu + 1) / 2 * np.log1p(squares / nu)
+    tails = (nu + 1) / 2 * np.log1p(np.square((y - location) / scale) / nu)
     losses: Floats = constant + np.log(nu * math.pi) / 2 + tails
     return losses

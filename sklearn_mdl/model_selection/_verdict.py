@@ -344,9 +344,8 @@ def verdict_of(ranking: CellArrays) -> Verdict:
         is_out = np.all(longer, axis=0)[order[1:]]
     out = list(compress(names[1:], is_out))
     equivalent = [name for name in names[1:] if name not in out]
-    overall = _best(names, shares_best(ranks)[order], equivalent)
     unsure = any(dataset.may_exceed_alpha for dataset in datasets)
-    overall = replace(overall, may_exceed_alpha=unsure)
+    overall = _best(names, shares_best(ranks)[order], equivalent, unsure)
     return Verdict(
         best=names[0],
         equivalent=equivalent,
@@ -360,7 +359,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     )
 
 
-def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
+def _best(names: list[str], shares: Floats, ties: list[str], unsure: bool) -> Best:
     """Return the first of the names as the best encoder, with its probability."""
     return Best(
         encoder=names[0],
@@ -368,6 +367,7 @@ def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
         probabilities=dict(zip(names, shares.tolist(), strict=True)),
         ties=ties,
         rival=names[1 + int(np.argmax(shares[1:]))] if len(names) > 1 else None,
+        may_exceed_alpha=unsure,
     )
 
 
@@ -383,8 +383,7 @@ def _on_dataset(
     worse = list(compress(names, sample.is_longer(ranking.alpha)[order[0], order]))
     ties = [name for name in names[1:] if name not in worse]
     unsure = bool(worse) and _has_few_labels(first, len(sample.by_order))
-    best = _best(names, shares[order], ties)
-    best = replace(best, dataset=first.dataset, may_exceed_alpha=unsure)
+    best = replace(_best(names, shares[order], ties, unsure), dataset=first.dataset)
     if best.rival is not None:
         places = order[0], order[names.index(best.rival)]
         best = replace(best, more_labels=sample.more_labels(*places, shares))

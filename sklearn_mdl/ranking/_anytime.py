@@ -419,8 +419,7 @@ def forecast_stop(
     for _ in range(most):
         if copies.stopped_at.all():
             break
-        column = rng.integers(len(recent), size=n_draws)
-        rows = chosen[np.arange(n_draws), column]
+        rows = chosen[np.arange(n_draws), rng.integers(len(recent), size=n_draws)]
         copies.add(recent[rows], None if labels is None else labels[half:][rows])
     labels = np.where(copies.stopped_at > 0, copies.stopped_at - race.n_labels, np.inf)
     return np.sort(labels)

@@ -23,8 +23,7 @@ def split_columns(y: object) -> list[np.ndarray]:
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
             "pass y of shape (n_samples, n_outputs)"
         )
-    dense = cast(spmatrix, y).toarray() if issparse(y) else as_array(y)
-    target = as_labels(dense)
+    target = as_labels(cast(spmatrix, y).toarray() if issparse(y) else as_array(y))
     options = {"dtype": None, "ensure_2d": False, "allow_nd": True}
     labels = check_array(target, **options, input_name="y")
     if labels.ndim != 2:

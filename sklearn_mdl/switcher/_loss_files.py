@@ -149,8 +149,7 @@ def save_losses(
     if dtype not in DTYPES:
         raise invalid("dtype", f"one of {list(DTYPES)}", dtype, "pass dtype='float64'")
     sidecar, kind = path.with_suffix(".json"), np.dtype(dtype).newbyteorder("<")
-    shape = stored.losses.shape
-    header = {"descr": kind.str, "fortran_order": False, "shape": shape}
+    header = {"descr": kind.str, "fortran_order": False, "shape": stored.losses.shape}
     with replaced(sidecar) as new_sidecar, replaced(path) as new_losses:
         with new_losses.open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
@@ -275,8 +274,8 @@ def _is_ours_or_free(sidecar: Path) -> bool:
         about = json.loads(_text(sidecar) or "")
     except (ValueError, RecursionError):
         return not sidecar.exists()
-    is_losses = kind_of(about)[0] == "losses"
-    return is_losses and "stream" not in about  # a stream's losses are never replaced
+    # A stream's losses are never replaced.
+    return kind_of(about)[0] == "losses" and "stream" not in about
 
 
 def _text(sidecar: Path) -> str | None:

@@ -166,6 +166,4 @@ def _is_own(part: type | FunctionType) -> bool:
     file = getattr(sys.modules.get(part.__module__), "__file__", None)
     if file is None:
         return part.__module__ == "__main__"
-    path = Path(file)
-    is_installed = any(path.is_relative_to(folder) for folder in LIBRARIES)
-    return not is_installed and PACKAGES.isdisjoint(path.parts)
+    return not any(p in LIBRARIES or p.name in PACKAGES for p in Path(file).parents)

@@ -100,8 +100,9 @@ class Representations(NamedTuple):
         lines = [f"found {self.kind}: {n} dataset{'s' * (n != 1)}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
-            n_classes = len(np.unique(labels)) if _are_classes(labels) else 0
-            classes = f", {n_classes} classes" if n_classes else ""
+            whole = labels.dtype.kind != "f" or np.array_equal(labels, np.rint(labels))
+            are_classes = bool(len(labels)) and whole and not may_be_real(labels)
+            classes = f", {len(np.unique(labels))} classes" if are_classes else ""
             known = f", {len(np.unique(groups[0]))} groups" if groups else ""
             lines.append(f"  {name}: {len(labels)} rows{classes}{known}; {widths}")
         lines += [f"  {note}" for note in self.notes]
@@ -122,11 +123,6 @@ def named_in(folder: Path, name: str) -> Path:
         required, fault = "only names of files inside it", f"it names {name!r}"
         raise damaged(folder, required, fault, "move that file into the folder")
     return path
-
-
-def _are_classes(labels: np.ndarray) -> bool:
-    whole = labels.dtype.kind != "f" or np.array_equal(labels, np.rint(labels))
-    return bool(whole) and not may_be_real(labels)
 
 
 def _printable(line: str) -> str:

@@ -132,5 +132,5 @@ def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
     """
     escape = EscapeCode(n_named)
     given: Sequence[int] = labels.tolist()
-    escapes = np.array([escape.observe(label) for label in given])
-    return costs_without_features(given, max(n_named, 1)) + escapes[:, np.newaxis]
+    escapes: Floats = np.array([escape.observe(label) for label in given])
+    return costs_without_features(given, max(n_named, 1)) + escapes[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dis import get_instructions
 from functools import cache, cached_property, partial, singledispatchmethod
@@ -111,7 +111,7 @@ def readable(part: object, seen: set[int]) -> object:
     return [(name, readable(value, seen)) for name, value in _parts(part)]
 
 
-def _items(part: Collection[object], seen: set[int]) -> list[object]:
+def _items(part: Collection[object], seen: set[int]) -> Sequence[object]:
     """Return the items of a container, those of a set in a fixed order."""
     if isinstance(part, set | frozenset):
         return sorted(repr(readable(each, set(seen))) for each in part)

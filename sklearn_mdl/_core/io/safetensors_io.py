@@ -94,7 +94,8 @@ def _code(array: np.ndarray) -> str:
 
 def _blocks(arrays: Mapping[str, np.ndarray]) -> Iterator[memoryview]:
     """Yield the bytes of arrays in blocks, in the order of their rows."""
-    for array in map(np.atleast_1d, arrays.values()):
+    for given in arrays.values():
+        array = given if given.ndim else given[None]
         step = max(1, BLOCK // max(1, array[:1].nbytes))
         n_rows = 0 if 0 in array.shape else len(array)  # files can claim empty rows
         for start in range(0, n_rows, step):

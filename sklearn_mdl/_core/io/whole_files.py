@@ -87,8 +87,7 @@ def naming(path: Path) -> Iterator[None]:
         cure = "free disk space, make the folder writable, or pass another path"
         if not path.parent.is_dir():
             cure = f"create the folder {str(path.parent)!r}"
-        text = f"{error.strerror}; {cure}"
-        raise OSError(error.errno, text, str(path)) from error
+        raise OSError(error.errno, f"{error.strerror}; {cure}", str(path)) from error
 
 
 @contextmanager

@@ -67,7 +67,7 @@ class FeatureCache:
     data and the library versions, and the size and modification time of each file whose
     path is in the data. All keys contain the code of your own classes and functions,
     and the functions and variables of the same module that this code names, except for
-    private constants.
+    private constants. Classes and functions of libraries are in keys by name only.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
     a warning. So is a set of a network encoder if its last row is not what the encoder
@@ -375,7 +375,8 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         features : dict of str to ndarray of shape (N, width)
             Features keyed by view name.
         """
-        return self.encoder_.split_views(self.transform(X))
+        features = self.transform(X)  # may fit the encoder
+        return self.encoder_.split_views(features)
 
     @property
     def view_slices_(self) -> dict[str, slice]:

@@ -325,8 +325,7 @@ class LossRace:
             np.take_along_axis(table, first[..., None], axis=-1)[..., 0]
             for table in (self._sums_of(method)[0].means, self.half_widths(method))
         )
-        itself = np.arange(self.alive.shape[-1]) == first
-        widths = np.where(itself, 0.0, widths)
+        widths = np.where(np.arange(self.alive.shape[-1]) == first, 0.0, widths)
         return means - widths, means + widths
 
     def could_stop(self, method: str | None = None) -> NDArray[np.bool_]:

@@ -125,8 +125,8 @@ def _items(part: Collection[object], seen: set[int]) -> Sequence[object]:
 def _parts(own: object) -> Iterator[tuple[str, object]]:
     """Yield what determines a class, a function or an object without a pickle."""
     if isinstance(own, type):
-        for base in filter(_is_own, own.__mro__):
-            yield from _named(vars(base), sorted(vars(base)))
+        yield "bases", own.__bases__
+        yield from _named(vars(own), sorted(vars(own)))
     elif isinstance(own, FunctionType):
         yield "code", own.__code__
         yield "defaults", [own.__defaults__, own.__kwdefaults__]

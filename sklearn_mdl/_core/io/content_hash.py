@@ -86,9 +86,9 @@ def readable(part: object, seen: set[int]) -> object:
     """Return the code or the value of a part, as numbers, texts and lists.
 
     The code of users' classes and functions is read without files and lines, but with
-    the variables of their module that they name. Code of libraries is only named, and
-    so are parts whose identities are in `seen`. Of other parts, the hash is returned.
-    If they cannot be pickled, public attributes of estimators and users' objects are.
+    the global variables that they read. Code of libraries is only named, and so are
+    parts whose identities are in `seen`. Of other parts, the hash is returned. Users'
+    objects and estimators that cannot be pickled are read by their public attributes.
     """
     kind = ModuleType if isinstance(part, ModuleType) else type(part)
     if kind in PARTS:

@@ -478,6 +478,28 @@ def test_features_of_another_width_are_computed_again(tmp_path):
     np.testing.assert_array_equal(found, other.transform(IMAGES))
 
 
+class FirstRows(nn.Module):
+    def __init__(self, n_rows):
+        super().__init__()
+        self._n_rows = n_rows
+
+    def forward(self, batch):
+        return batch.flatten(1)[: self._n_rows]
+
+
+def test_a_module_that_returns_fewer_rows_is_another_encoder(tmp_path):
+    cache = FeatureCache(tmp_path)
+    one, other = (
+        TorchEncoder(FirstRows(k), pool="model", device="cpu") for k in (64, 1)
+    )
+    cache.features(one, IMAGES)
+    with (
+        pytest.warns(UserWarning, match=r"^Recomputing .* of another encoder"),
+        pytest.raises(ValueError, match="number of feature vectors"),
+    ):
+        cache.features(other, IMAGES)
+
+
 def broken_off(n_rows):
     """Return a method like ``batches`` that is interrupted after some rows."""
     whole = TorchEncoder.batches
@@ -551,7 +573,7 @@ def test_keys_are_the_same_in_every_process(tmp_path):
 
 
 OWN = """
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from torch import nn
@@ -639,6 +661,26 @@ def by_factor(X):
 class Calling(Base):
     def transform(self, X):
         return [by_factor(row) for row in X]
+
+
+class Factor:
+    def __init__(self, factor):
+        self.factor = factor
+        self.label = lambda: "cannot be pickled"
+
+    def applied(self, X):
+        return np.asarray(X) * self.factor
+
+
+BOUND, PARTIAL = Factor(1 * 3).applied, partial(lambda X, k: X * k, k=1 * 3)
+
+
+def by_method(X):
+    return BOUND(X)
+
+
+def by_partial(X):
+    return PARTIAL(np.asarray(X))
 """
 OWN_ENCODERS = {
     "class": lambda own: own.Scaled(),
@@ -661,6 +703,8 @@ OWN_ENCODERS = {
     "cached method": lambda own: own.Remembered(),
     "variable": lambda own: FunctionTransformer(own.by_factor),
     "called function": lambda own: own.Calling(),
+    "method of a variable": lambda own: FunctionTransformer(own.by_method),
+    "partial lambda": lambda own: FunctionTransformer(own.by_partial),
 }
 
 
@@ -680,6 +724,75 @@ def test_features_are_computed_again_if_the_encoder_has_other_code(
         means.append(FeatureCache(tmp_path / "features").features(given, X).mean())
     assert means[0] == means[1] == means[3] == pytest.approx(means[2] / 10)
     assert len(sets(tmp_path / "features")) == 2
+
+
+NAMING = """
+from sklearn.preprocessing import scale as step
+from sklearn.base import BaseEstimator, TransformerMixin
+
+data, nested = [1], {}
+nested["again"] = nested
+
+
+def shared(X):
+    return nested, X
+
+
+class Mean:
+    def of(self, X):
+        return shared(X)
+
+
+class Median(Mean):
+    def other(self, X):
+        return shared(X)
+
+
+KINDS = {Mean, Median}
+
+
+class Encoder(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return step(X) if KINDS else self.data
+"""
+
+
+def keys_of(folder, *codes):
+    folder.mkdir(parents=True, exist_ok=True)
+    names = []
+    for code in codes:
+        (folder / "naming.py").write_text(code)
+        sys.modules.pop("naming", None)
+        importlib.invalidate_caches()
+        linecache.checkcache()
+        encoder = importlib.import_module("naming").Encoder()
+        names.append(FeatureCache("features").path(encoder, np.ones((4, 2))).name)
+    return names
+
+
+def test_keys_contain_the_names_of_library_functions_that_code_uses(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    other = NAMING.replace("import scale", "import minmax_scale")
+    based = NAMING.replace("class Mean:", "class Mean(TransformerMixin):")
+    assert len(set(keys_of(tmp_path, NAMING, other, based))) == 3
+    same = NAMING.replace("data, nested = [1], {}", "data, nested = [2], {}")
+    assert len(set(keys_of(tmp_path, *[NAMING] * 8, same))) == 1
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_code_of_packages_in_any_environment_is_not_in_keys(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path / folder)
+    other = NAMING.replace("import scale", "import minmax_scale")
+    assert len(set(keys_of(tmp_path / folder, NAMING, other))) == 1
 
 
 def test_classes_of_a_notebook_are_compared_by_their_code(tmp_path):

@@ -63,6 +63,7 @@ FORMS = [
         "'pca' is the class PCA; pass an instance",
     ),
     (({"w": (X, Y)}, {"net": NET}), "write encoders.TorchEncoder(module)"),
+    (({"w": (X, Y)}, {"net": "resnet18"}), "write encoders.TimmEncoder('resnet18')"),
     (({"w": (X, Y)}, NET), 'encoders={"name": encoders.TorchEncoder(module)}'),
     (({"w": (X, Y)}, {"a": 3}), "'a' is 3; pass None to use X as it is"),
 ]

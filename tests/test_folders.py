@@ -46,6 +46,8 @@ from sklearn_mdl._core.stream import (
     threads as threads_module,
 )
 from sklearn_mdl._core.stream.run import PrequentialRun
+from sklearn_mdl.encoders import FeatureCache
+from sklearn_mdl.report import write_results
 from sklearn_mdl.switcher import load_losses
 
 resource = pytest.importorskip("resource", reason="limits of POSIX")
@@ -172,6 +174,13 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
     for place in ("store", "checkpoint"):
         with pytest.raises(ValueError, match=r"be a folder, but .*/file is a file"):
             small(**{place: tmp_path / "file"}).fit(*data())
+    X, y = data()
+    scorer = RepresentationScorer(small()).fit({"d": ({"x": X}, y)})
+    for path in (tmp_path / "file", tmp_path / "file" / "inner"):
+        with pytest.raises(ValueError, match=r"be a folder, but .*/file is a file"):
+            FeatureCache(path).features(PCA(2), X)
+        with pytest.raises(ValueError, match=r"be a folder, but .*/file is a file"):
+            write_results(scorer, path)
     assert (tmp_path / "file").read_text() == "mine"
 
 

@@ -25,6 +25,7 @@ from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.model_selection import refit_codelength_scorer
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
+    DummyReadout,
     DummyReadoutRegressor,
     IncrementalReadout,
     KernelReadoutRegressor,
@@ -33,7 +34,7 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.readouts._kernel_outcomes import KernelRegressorLearner
 from sklearn_mdl.switcher import load_losses
-from sklearn_mdl.switching import Race
+from sklearn_mdl.switching import FixedShare, Race
 
 READOUTS = [
     LinearReadout(lr=0.03, n_replay_streams=2),
@@ -331,3 +332,20 @@ def test_near_duplicates_are_not_learned_from_each_other():
     assert model.fit(X, y).codelength_ < 0.5 * uniform
     assert model.fit(X, y, groups=groups).codelength_ > 0.95 * uniform
     assert model.codelength_ < 1.3 * uniform
+
+
+@pytest.mark.filterwarnings("ignore:y should be in random order")
+@pytest.mark.parametrize("options", [{}, {"groups": GROUPS}])
+def test_the_code_of_the_labels_alone_learns_them_when_readouts_do(options):
+    rng = np.random.default_rng(0)
+    X, names = rng.normal(size=(N, 2)), ("frequency", "decayed", "transition")
+    labels = np.repeat(rng.integers(0, C, len(SIZES)), SIZES)
+    mixture = {"switching": FixedShare(), "pooling": None, "race": None}
+    switcher = MDLReadoutSwitcher([DummyReadout(name) for name in names], **mixture)
+    switcher.set_params(random_state=0).fit(X, labels, **options)
+    found = switcher.reference_codelengths_
+    np.testing.assert_allclose(found, switcher.codelengths_, rtol=1e-9)
+    regressor = MDLReadoutSwitcherRegressor([DummyReadoutRegressor()], random_state=0)
+    regressor.fit(X, labels + 0.1 * X[:, 0], **options)
+    found = regressor.reference_codelengths_
+    np.testing.assert_allclose(found, regressor.codelengths_, rtol=1e-9)

@@ -438,6 +438,23 @@ def test_an_encoder_learns_nothing():
     np.testing.assert_array_equal(one, two)
 
 
+def test_only_switchers_need_a_device_with_float64(monkeypatch):
+    made = torch.zeros
+
+    def without_float64(*size, dtype=None, **options):
+        if dtype == torch.float64:
+            raise TypeError("This device does not support float64")
+        return made(*size, dtype=dtype, **options)
+
+    expected = TorchEncoder(network()).fit_transform(IMAGES)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "zeros", without_float64)
+        found = TorchEncoder(network(), device="cpu").fit_transform(IMAGES)
+        with pytest.raises(ValueError, match="a GPU that supports float64"):
+            MDLReadoutSwitcher("linear", device="cpu").fit(found, range(len(found)))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_modules_are_not_changed():
     module = network().train()
     module.append(nn.BatchNorm1d(6 * 5 * 7))

@@ -348,6 +348,19 @@ def test_text_may_be_objects_or_strings(kinds, named):
     assert found.classes_.tolist() == expected.classes_.tolist()
 
 
+def test_large_whole_numbers_of_two_types_stay_different_classes():
+    X, y = stream()
+    numbers = np.unique(y, return_inverse=True)[1]
+    expected = scored([LinearReadout()], X, numbers)
+    found = switcher([LinearReadout()])
+    found.partial_fit(X[:20], (numbers[:20] + 2**60).astype(np.uint64))
+    found.partial_fit(X[20:], numbers[20:] + 2**60)
+    assert_same(found, expected)
+    found = switcher([LinearReadout()]).partial_fit(X[:20], 1.0 * numbers[:20])
+    with pytest.raises(ValueError, match="must all be integers if one exceeds"):
+        found.partial_fit(X[20:], numbers[20:] + 2**60)
+
+
 @pytest.mark.filterwarnings("ignore:the labels are grouped")
 def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
     X, y = stream()

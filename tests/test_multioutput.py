@@ -571,3 +571,16 @@ def test_readouts_without_a_seed_serve_all_columns():
     fitted = MultiOutputSwitcher(KernelReadout()).fit(X, Y)
     alone = [KernelReadout().fit(X, column).codelength_ for column in Y.T]
     assert_array_equal(fitted.output_codelengths_, alone)
+
+
+def test_columns_of_a_table_with_text_hold_labels_of_one_type():
+    names, large = np.array(["no", "yes"]), np.array([2**60, 2**60 + 1])
+    kind = Y[:, 0].astype(int)
+    table = np.column_stack([names[kind].astype(object), large[kind].astype(object)])
+    found = MultiOutputSwitcher(KernelReadout()).fit(X, table)
+    alone = KernelReadout().fit(X, kind).codelength_
+    assert_array_equal(found.output_codelengths_, [alone, alone])
+    assert found.classes_[1].tolist() == large.tolist()
+    table[3, 0] = 1
+    with pytest.raises(ValueError, match=r"^Column 0 of y must hold only text or only"):
+        MultiOutputSwitcher(KernelReadout()).fit(X, table)

@@ -277,6 +277,7 @@ def test_a_column_of_groups_is_never_ignored(tmp_path):
     assert "groups must be a name, since" in message(path)
     assert "pass groups='groups' (--groups groups)" in message(path)
     assert ", 14 groups; " in str(load_representations(path, groups="groups"))
+    assert "40 rows, 14 classes; " in str(load_representations(path, label="groups"))
 
 
 def saved_dataset(root):

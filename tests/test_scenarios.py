@@ -245,11 +245,11 @@ def refused(law, scenario):
     rows = {
         (law_labels_are_decoded, scenario.real): ("real labels", "messages"),
         (law_a_file_holds_everything, is_wrapped(scenario)): (
-            "wrapped classifiers",
+            "readouts that wrap models",
             "files",
         ),
         (law_parts_give_the_whole, is_wrapped(scenario)): (
-            "wrapped classifiers",
+            "readouts that wrap models",
             'n_jobs="processes"',
         ),
     }
@@ -324,7 +324,7 @@ FEATURES = {
     'new_classes="escape"': with_scenario(escape=True),
     "groups": with_scenario(grouped=True),
     "label_delay": with_scenario(delay=3),
-    "wrapped classifiers": with_scenario(readouts="wrapped"),
+    "readouts that wrap models": with_scenario(readouts="wrapped"),
     "forgetting readouts": with_scenario(readouts="forgetting"),
     "views": with_scenario(readouts="views"),
     "real labels": with_scenario(real=True, readouts="kernels"),
@@ -358,7 +358,7 @@ FEATURES = {
         lambda m, X, y, groups: m.dry_run(X, y, **groups)
     ),
     "partial_fit": lambda case: case.uses.append(lambda m, *rows: case.continued(m)),
-    "held-out scorers": lambda case: case.uses.append(
+    "scorers that code rows": lambda case: case.uses.append(
         lambda m, X, y, groups: heldout_codelength_scorer(m, X + 1, y)
     ),
     "a comparison of streams": lambda case: case.uses.append(
@@ -409,7 +409,7 @@ def row_of(names):
 
 
 NO_COMBINATIONS = [
-    {"a permutation test", "wrapped classifiers"},  # lists without a kernel
+    {"a permutation test", "readouts that wrap models"},  # lists without a kernel
     {"a permutation test", "forgetting readouts"},
     {'new_classes="escape"', "real labels"},  # which are no classes
 ]

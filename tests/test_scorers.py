@@ -830,3 +830,11 @@ def test_refused_weights_leave_a_fitted_estimator_as_it_was():
     with pytest.raises(TypeError, match="sample_weight"):
         switcher.fit(X, y, sample_weight=np.ones(N))
     assert_array_equal(switcher.codelengths_, fitted().codelengths_)
+
+
+@pytest.mark.parametrize("scorer", [heldout_codelength_scorer, refit_codelength_scorer])
+def test_a_scorer_that_gets_no_groups_names_the_methods_that_do(scorer):
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    fitted = LinearReadout(random_state=0).fit(X, y, groups=np.arange(20) // 2)
+    with pytest.raises(ValueError, match=f"pass groups=g to fit .* {scorer.__name__}"):
+        scorer(fitted, X + 1, y)

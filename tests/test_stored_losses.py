@@ -424,8 +424,12 @@ def test_damaged_files_are_refused(tmp_path):
     save_losses(path, stored_of())
     whole = path.read_bytes()
     shape = whole.index(b"(40")
-    damaged = [whole[:n] for n in (0, 5, 9, 40, shape, len(whole) - 1)]
-    damaged += [
+    for n in (0, 5, 9, 40, shape, len(whole) - 1):
+        path.write_bytes(whole[:n])
+        truncated = r"losses with .* but it is truncated; .* or call fit again$"
+        with pytest.raises(ValueError, match=rf"losses\.npy must hold {truncated}"):
+            load_losses(path)
+    damaged = [
         whole[:shape] + other + whole[shape + len(other) :]
         for other in (b"(((", b"(41", b"[[[", b"[41", b"\xff")
     ]

@@ -265,7 +265,8 @@ def test_codes_that_are_not_shorter_than_that_of_the_labels_are_named():
         (0.3, 0, None, True),
         (0.5, 0, None, False),
         (1.1, 0.4, None, True),
-        (0.3, 0, {"groups": "a digest"}, False),
+        (0.3, 0, {"groups": "a digest"}, True),
+        (0.5, 0, {"groups": "a digest"}, False),
     ]:
         for chosen in (rows, rows[:1], rows[:, :1], rows[:1, :1]):
             ranking = made(chosen + more, per_label=per_label, data=data)

@@ -111,7 +111,7 @@ WRITERS = {
         "all shards were read, if it is listed there",
     ),
     "encoders/_cache.py": (
-        ["FileLock", "GrowingArray", "mkdir", "unlink", "write_archive"],
+        ["FileLock", "GrowingArray", "unlink", "write_archive"],
         ["features", ".npy"],
         "files named by a digest of all that features depend on; images under a lock",
     ),

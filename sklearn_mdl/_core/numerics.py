@@ -239,18 +239,25 @@ def dense(rows: Any) -> Any:
     return rows.astype(np.float32).toarray()
 
 
-def resolve_device(device: str) -> torch.device:
-    """Return the torch device of this name; "auto" is a GPU if there is one."""
+def resolve_device(device: str, dtype: torch.dtype = torch.float64) -> torch.device:
+    """Return the torch device of this name; "auto" is a GPU if there is one.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device, or if it does not support the dtype.
+    """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
         if chosen.type != "cuda":
-            torch.zeros(1, dtype=torch.float64, device=chosen).item()
+            torch.zeros(1, dtype=dtype, device=chosen).item()
     except (RuntimeError, TypeError, AssertionError, ImportError) as error:
         raise ValueError(
-            "device must be 'auto', 'cpu' or a GPU that supports float64, such as "
-            f"'cuda:0', got {device!r}; pass device='auto'"
+            "device must be 'auto', 'cpu' or a GPU that supports float"
+            f"{torch.finfo(dtype).bits}, such as 'cuda:0', got {device!r}; pass "
+            "device='auto'"
         ) from error
     n_gpus = torch.cuda.device_count()
     if chosen.type == "cuda" and (chosen.index or 0) >= n_gpus:

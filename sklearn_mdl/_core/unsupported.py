@@ -10,7 +10,7 @@ ESCAPE = 'new_classes="escape"'
 DELAY = "label_delay"
 GROUPS = "groups"
 PERMUTATIONS = "a permutation test"
-WRAPPED = "wrapped classifiers"
+WRAPPED = "readouts that wrap models"
 
 UNSUPPORTED: dict[tuple[str, str], str] = {
     (ESCAPE, GROUPS): "a new class must be known by the next row",
@@ -22,7 +22,7 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     (PERMUTATIONS, DELAY): "permuted labels must be known immediately",
     (WRAPPED, 'n_jobs="processes"'): "processes exchange only numbers, not code",
     (WRAPPED, "files"): "an estimator's file contains only numbers, not code",
-    (GROUPS, "held-out scorers"): "scikit-learn's scorers are given no groups",
+    (GROUPS, "scorers that code rows"): "scikit-learn's scorers are given no groups",
     ("real labels", "messages"): "a real number has a density, but no probability",
     ('precision="tf32"', "n_jobs"): "torch has one precision for all threads",
     ("images", "views"): "columns of an image are not features",

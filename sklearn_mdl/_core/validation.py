@@ -193,8 +193,7 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
     X = X if hasattr(X, "columns") else np.asarray(X)
     if getattr(X, "dtype", None) in (np.float32, np.float16) or len(X) < 2:
         return
-    n_rows = max(2, SAMPLED // X.shape[1])
-    rows = np.asarray(X[:n_rows], dtype=np.float64)
+    rows = np.asarray(X[: max(2, SAMPLED // X.shape[1])], dtype=np.float64)
     rounding = np.abs(rows.astype(np.float32) - rows).max(0)
     spread, size = np.ptp(rows, axis=0), np.abs(rows).max(0)
     # Rounding errors of float64 may make a constant feature appear to vary.
@@ -244,7 +243,7 @@ def as_labels(y: Any, title: str = "y") -> Any:
     whole = [isinstance(v, Integral) and not isinstance(v, bool) for v in numbers]
     large = [v for v, is_whole in zip(numbers, whole, strict=True) if is_whole]
     if not all(whole):
-        if any(abs(v) > LARGE for v in large):
+        if any(abs(v) > LARGE for v in large) and not any(is_text):
             raise ValueError(
                 f"Labels must all be integers if one exceeds {LARGE}, got "
                 f"{numbers[whole.index(False)]!r}; pass [int(v) for v in y] or, "

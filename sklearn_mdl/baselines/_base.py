@@ -105,8 +105,7 @@ class LabelledEstimator(BaseEstimator):
         rows, given = validated(self, *pair, dtype=self._precisions, reset=True)
         given = column_or_1d(given, warn=True)
         classes = distinct_classes(given, type(self).__name__)
-        labels = np.searchsorted(classes, given).astype(np.int64)
-        return Labelled(rows, labels, classes)
+        return Labelled(rows, np.searchsorted(classes, given).astype(np.int64), classes)
 
 
 def checked_pair(

@@ -116,8 +116,8 @@ def run(options: argparse.Namespace) -> None:
         verbose=1,
     )
     if options.dry_run:
-        cells = scorer.dry_run(datasets)  # may raise, so print nothing before
-        print(representations, cells, sep="\n\n")
+        # dry_run may raise, so print nothing before.
+        print(representations, scorer.dry_run(datasets), sep="\n\n")
         return
     _options.make_folder(options.out)
     scorer.fit(datasets)

@@ -277,8 +277,7 @@ def _distances(accuracies: np.ndarray) -> np.ndarray:
     variance = np.maximum(squares / (n - 1) - others**2, 0.0)
     distance = np.abs(accuracies - others)
     # Accuracies are multiples of 1 / n_test, so a spread below 1e-6 is rounding.
-    spread = np.sqrt(variance + 1e-12)
-    return np.asarray((distance / spread).max(0))
+    return np.asarray((distance / np.sqrt(variance + 1e-12)).max(0))
 
 
 def _prediction_intervals(accuracies: np.ndarray, level: float) -> np.ndarray:

@@ -145,8 +145,7 @@ class Display:
         """
         rows = [row for name in labels for row in _wrapped(name, LEGEND_WIDTH)]
         height = 0.6 + 0.18 * min(len(rows), LEGEND_ROWS)
-        width = 6.2 + CHARACTER * longest(rows)
-        ax = self._use_axes(ax, width, max(3.6, height))
+        ax = self._use_axes(ax, 6.2 + CHARACTER * longest(rows), max(3.6, height))
         if not boxed:
             ax.spines[["top", "right"]].set_visible(False)
         return ax

@@ -154,8 +154,7 @@ class PosteriorDisplay(base.Display):
         display : PosteriorDisplay
             The display itself.
         """
-        n_samples = len(self.posterior)
-        start = int(log_x and n_samples > 1 and self.steps[0] <= 0)
+        start = int(log_x and len(self.posterior) > 1 and self.steps[0] <= 0)
         steps, shares = self._interval_means(start, max_points, log_x)
         by_peak = np.argsort(-self.posterior.max(axis=0), kind="stable")
         listed = np.sort(by_peak[: base.LEGEND_ROWS])[::-1]

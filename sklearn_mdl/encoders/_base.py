@@ -257,7 +257,7 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
 
 def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
     """Move a module to a device, set evaluation mode and disable gradients."""
-    where = resolve_device(device)
+    where = resolve_device(device, torch.float32)  # others also need float64
     return module.to(where).eval().requires_grad_(False), where
 
 
@@ -285,7 +285,7 @@ def attributes_fingerprint(module: nn.Module) -> str:
         for key, value in [("", type(inner)), *vars(inner).items()]
         if not key.startswith("_") and key != "training"
     ]
-    digest = hashlib.sha256()
+    digest, inside = hashlib.sha256(), set(map(id, module.modules()))
     for name, value in [*values, *module.named_buffers()]:
-        digest.update(f"{name} {readable(value, set())}\n".encode())
+        digest.update(f"{name} {readable(value, set(inside))}\n".encode())
     return digest.hexdigest()

@@ -28,6 +28,7 @@ from sklearn_mdl._core.io.environment import LIBRARIES, version_of
 from sklearn_mdl._core.io.formats import NewerFormat
 from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.io.whole_files import make_folder
 from sklearn_mdl._core.numerics import dense
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
@@ -66,7 +67,7 @@ class FeatureCache:
     data and the library versions, and the size and modification time of each file whose
     path is in the data. All keys contain the code of your own classes and functions,
     and the functions and variables of the same module that this code names, except for
-    private constants.
+    private constants. Classes and functions of libraries are in keys by name only.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
     a warning. So is a set of a network encoder if its last row is not what the encoder
@@ -88,7 +89,9 @@ class FeatureCache:
     Computing a network encoder's key reads the whole input, which is fast compared with
     encoding. This key ignores the device and the library versions, which only affect
     rounding. Keys do not contain functions that are called as ``module.function``:
-    after a change of such a function, use another folder.
+    after a change of such a function, use another folder. A variable that changes
+    during encoding changes the key. So load a model on first use in a function with
+    ``functools.cache``, and not into a variable.
 
     Examples
     --------
@@ -136,7 +139,7 @@ class FeatureCache:
         TypeError
             If a transformer or its data cannot be pickled to compute the key.
         ValueError
-            If an image cannot be read.
+            If an image cannot be read, or if the folder is a file.
         OSError
             If the disk is full.
         """
@@ -149,7 +152,7 @@ class FeatureCache:
             warn_caller(f"Recomputing features, because {problem}")
         from filelock import FileLock  # slow to import
 
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         if not isinstance(encoder, ViewEncoder):
             new = np.asarray(encode(encoder, X), dtype=np.float32)
             check(new)
@@ -274,9 +277,10 @@ def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
         return True
     last = len(features) - 1
     place = last % encoder.batch_size
-    row = next(encoder._encode(encoder._items(items), last - place))[place]
-    if row.shape != features[last].shape:
+    rows = next(encoder._encode(encoder._items(items), last - place))
+    if rows.shape != features[last - place :].shape:
         return False
+    row = rows[place]
     return bool(np.abs(row - features[last]).max() <= MARGIN * np.abs(row).max())
 
 
@@ -371,7 +375,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         features : dict of str to ndarray of shape (N, width)
             Features keyed by view name.
         """
-        features = self.transform(X)
+        features = self.transform(X)  # may fit the encoder
         return self.encoder_.split_views(features)
 
     @property

@@ -309,8 +309,7 @@ class TimmEncoder(ImageEncoder):
         check_name(timm, self.model_name)
         check_options(self.model_options)
         if not hasattr(self, "seed_"):
-            rng = check_random_state(self.random_state)
-            self.seed_ = int(rng.randint(2**31 - 1))
+            self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         with torch.random.fork_rng(devices=()):
             torch.default_generator.manual_seed(self.seed_)
             model = self._model(timm)
@@ -360,8 +359,7 @@ class TimmEncoder(ImageEncoder):
         def pool(view: View) -> Tensor:
             if view.pool != "model":
                 return pooled(features, view, frozen.layout)
-            head = frozen.module.forward_head
-            return cast(Tensor, head(features, pre_logits=True))  # type: ignore[operator]
+            return cast(Tensor, frozen.module.forward_head(features, pre_logits=True))  # type: ignore[operator]
 
         return {view.name: pool(view) for view in views}
 

@@ -133,8 +133,7 @@ def views_of(
 def slices_of(names: Sequence[str], widths: Sequence[int]) -> dict[str, slice]:
     """Return the columns of each view in the joined table, keyed by view name."""
     ends = list(accumulate(widths))
-    starts = [0, *ends[:-1]]
-    return dict(zip(names, map(slice, starts, ends), strict=True))
+    return dict(zip(names, map(slice, [0, *ends[:-1]], ends), strict=True))
 
 
 def view_name(layer: int | str | None, position: str | int | None) -> str:
@@ -197,8 +196,7 @@ def pooled_positions(
             rows = torch.arange(len(states), device=states.device)
             vectors.append(states[rows, :, order[rows, places]])
         elif number == "mean":
-            total = states.where(shown, 0.0).sum(2)
-            vectors.append(total / counts[:, None, None])
+            vectors.append(states.where(shown, 0.0).sum(2) / counts[:, None, None])
         else:
             vectors.append(states.where(shown, -math.inf).amax(2))
     return torch.stack(vectors, 2)

@@ -18,6 +18,7 @@ from sklearn_mdl.metrics._extrapolation import (
 from sklearn_mdl.metrics._label_counts import (
     LabelCounts as LabelCounts,
     LabelTransitions as LabelTransitions,
+    costs_without_features as costs_without_features,
     decayed_frequency_codelengths,
     transition_codelengths,
 )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_mdl.metrics._label_counts import LabelCounts, LabelTransitions, costs_of
+from sklearn_mdl.metrics._label_counts import costs_without_features
 from sklearn_mdl.metrics._references import Floats, encoded
 
 
@@ -130,11 +130,7 @@ def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
         Costs in nats under label frequencies, recent label frequencies and label
         transitions. Each includes the cost of coding whether the row's class is new.
     """
-    escape, n_classes = EscapeCode(n_named), max(n_named, 1)
+    escape = EscapeCode(n_named)
     given: Sequence[int] = labels.tolist()
-    escapes = np.array([escape.observe(label) for label in given])
-    counts, recent = LabelCounts(n_classes), LabelCounts(n_classes, 100.0)
-    codes = counts, recent, LabelTransitions(n_classes)
-    costs: Floats = np.stack([costs_of(given, code) for code in codes], 1)
-    costs += escapes[:, np.newaxis]
-    return costs
+    escapes: Floats = np.array([escape.observe(label) for label in given])
+    return costs_without_features(given, max(n_named, 1)) + escapes[:, None]

@@ -9,7 +9,8 @@ we evaluating it right?, ICCV).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import count
 from numbers import Real
 
 import numpy as np
@@ -161,13 +162,35 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
     return costs_of(labels, LabelTransitions(n_classes))
 
 
-def costs_of(labels: Sequence[int], code: LabelCounts | LabelTransitions) -> Floats:
-    """Return the cost of each label (N,) in nats, which is 0 if its class is new."""
-    costs = np.zeros(len(labels))
-    for t, label in enumerate(labels):
-        if label < code.n_classes:
-            costs[t] = -code.log_proba()[label]
+def costs_of(
+    labels: Sequence[int],
+    code: LabelCounts | LabelTransitions,
+    known: Iterable[int] | None = None,
+) -> Floats:
+    """Return the cost of each label (N,) in nats, which is 0 if its class is new.
+
+    Label ``t`` is predicted from the first ``known[t]`` labels, by default from all
+    earlier labels.
+    """
+    costs, n_learned = np.zeros(len(labels)), 0
+    for t, n_known in zip(range(len(labels)), known or count(), strict=False):
+        for label in labels[n_learned:n_known]:
+            code.observe(label)
+        n_learned = n_known
+        if labels[t] < code.n_classes:
+            costs[t] = -code.log_proba()[labels[t]]
         else:
             code.add_classes(1)
-        code.observe(label)
     return costs
+
+
+def costs_without_features(
+    labels: Sequence[int], n_classes: int, known: Sequence[int] | None = None
+) -> Floats:
+    """Return each label's cost under three codes (N, 3), as for `costs_of`.
+
+    The codes are label frequencies, recent label frequencies and label transitions.
+    """
+    counts, recent = LabelCounts(n_classes), LabelCounts(n_classes, 100.0)
+    codes = counts, recent, LabelTransitions(n_classes)
+    return np.stack([costs_of(labels, code, known) for code in codes], 1)

@@ -103,8 +103,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     _, counts, n_classes = _labels(y, n_classes)
     # In any order, the k-th example of a class follows k - 1 examples of that class.
     numerators = sum(float(np.log(np.arange(n) + 0.5).sum()) for n in counts)
-    denominators = np.log(np.arange(counts.sum()) + n_classes / 2)
-    return float(denominators.sum()) - numerators
+    return float(np.log(np.arange(counts.sum()) + n_classes / 2).sum()) - numerators
 
 
 def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
@@ -224,7 +223,12 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
 
 
 def gaussian_codelengths(
-    y: ArrayLike, *, n_first: int = 32, location: float = 0.0, scale: float = 1.0
+    y: ArrayLike,
+    *,
+    n_first: int = 32,
+    location: float = 0.0,
+    scale: float = 1.0,
+    known: ArrayLike | None = None,
 ) -> Floats:
     r"""Return the cost of each label under a Gaussian that learns online, in nats.
 
@@ -251,6 +255,9 @@ def gaussian_codelengths(
         later labels as long as all previous labels are equal.
     location, scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels.
+    known : array-like of shape (n_samples,), default=None
+        Number of labels from which each label is predicted, at most the number of
+        earlier labels. By default, each label is predicted from all earlier labels.
 
     Returns
     -------
@@ -291,7 +298,8 @@ def gaussian_codelengths(
     # Division by a power of two is exact and prevents squares from overflowing.
     unit = 2.0 ** min(math.frexp(np.abs(labels).max(initial=0.0))[1], 1023)
     means, squares = _running_moments(labels / unit)
-    counts = np.arange(len(labels))
+    counts = np.arange(len(labels)) if known is None else np.asarray(known, np.intp)
+    means, squares = means[counts], squares[counts]
     learned = (counts >= n_first) & (squares > 0)
     n = counts[learned].astype(np.float64)
     scales = unit * np.sqrt(squares[learned] / (n - 1) * (1 + 1 / n))
@@ -320,7 +328,6 @@ def _student_t_losses(
 ) -> Floats:
     nu = np.asarray(dof)
     constant = np.log(scale) + gammaln(nu / 2) - gammaln((nu + 1) / 2)
-    squares = np.square((y - location) / scale)
-    tails = (nu + 1) / 2 * np.log1p(squares / nu)
+    tails = (nu + 1) / 2 * np.log1p(np.square((y - location) / scale) / nu)
     losses: Floats = constant + np.log(nu * math.pi) / 2 + tails
     return losses

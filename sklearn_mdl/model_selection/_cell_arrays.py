@@ -169,9 +169,9 @@ class CellArrays:
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features. "uniform" gives all classes equal probability.
             "frequency" predicts each label by the class frequencies so far. "labels"
-            predicts each label from all earlier labels, and its codelength is averaged
-            over orders. For real-valued labels, all three are a Gaussian that learns
-            online.
+            predicts each label from all earlier labels that do not belong to the same
+            group, and its codelength is averaged over orders. For real-valued labels,
+            all three are a Gaussian that learns online.
 
         Returns
         -------

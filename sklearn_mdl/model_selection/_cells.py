@@ -107,7 +107,7 @@ class Cell:
         Nats under a code that only uses label frequencies. For real-valued labels, nats
         under a Gaussian that learns online.
     labels_alone : float
-        Nats under a code that predicts each label from all earlier labels, as in
+        Nats under a code that predicts each label from earlier labels only, as in
         ``reference_codelengths_`` of the switcher. For real-valued labels, this is
         `frequency`.
     readouts : dict of str to float

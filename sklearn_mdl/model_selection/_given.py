@@ -156,6 +156,8 @@ def checked_encoders(given: object) -> Mapping[str, BaseEstimator]:
 def _cure_of(given: object) -> str:
     if isinstance(given, nn.Module):
         return f"write {_code_for(given)}"
+    if isinstance(given, str):
+        return f"write encoders.TimmEncoder({given!r}) for a model of timm"
     if isinstance(given, type):
         return f"pass an instance, {given.__name__}(...)"
     if _is_array(given):  # only in a race

@@ -297,8 +297,8 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
     """Raise ValueError if there are rows to score and the fit had groups."""
     if n_rows and fitted._run.schedule.ends:
-        cure = "call heldout_codelengths(X, y, groups=g), or read codelength_ after fit"
-        raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
+        cure = f"pass groups=g to fit or heldout_codelengths, instead of {caller}"
+        raise unsupported(GROUPS, "scorers that code rows", cure)
 
 
 def _count_returning(fitted: _Fitted) -> int:

@@ -367,8 +367,7 @@ def _half(losses: Sequence[Floats], level: float) -> Floats:
     and after true labels.
     """
     n_orders, starts = len(losses), np.arange(losses[0].shape[1])
-    runs = [[Losses(table[i], starts) for table in losses] for i in (0, 1)]
-    sample = sample_of(runs)
+    sample = sample_of([[Losses(table[i], starts) for table in losses] for i in (0, 1)])
     # The true labels of the first task are a single draw, while each order has its own
     # permuted labels. So the variance over orders is multiplied by 1 + 1 / n_orders,
     # instead of 1 / n_orders.

@@ -65,6 +65,9 @@ class Best:
         than 40 rows (or groups of rows). None for several datasets or a single encoder.
     dataset : str or None
         Name of the dataset, or None for several datasets.
+    may_exceed_alpha : bool
+        True if it is on this dataset, or on any of several datasets (see
+        :class:`DatasetVerdict`).
     """
 
     encoder: str
@@ -74,6 +77,7 @@ class Best:
     rival: str | None
     more_labels: float | None = None
     dataset: str | None = None
+    may_exceed_alpha: bool = False
 
     def certainty(self) -> str:
         """Return a clause about the probability, or "" if it is unknown."""
@@ -92,13 +96,14 @@ class Best:
         return " " + outlook(self.more_labels, self.rival if self.ties[1:] else None)
 
     def __str__(self) -> str:
-        """Return a line on the choice, and a line on ties and the labels needed."""
+        """Return a line on the choice, and a line on ties, labels and orders."""
         what = "the shortest code" if self.dataset else "the best average rank"
         first = f"{self.encoder} has {what}{self.certainty()}."
         if self.rival is not None and math.isnan(self.probability):
             return f"{first}\n{MISSING}"
         ties = f"Not significantly worse: {names_of(self.ties)}." if self.ties else ""
-        return f"{first}\n{ties}{self.forecast()}".strip()
+        caution = f" {ONE_ORDER}" * self.may_exceed_alpha
+        return f"{first}\n{f'{ties}{self.forecast()}{caution}'.strip()}".strip()
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ class DatasetVerdict:
         less.
     has_gain : bool
         True if the winner's code is shorter than the uniform code and the code of the
-        labels alone, or if rows have groups, which these codes ignore.
+        labels alone.
     """
 
     dataset: str
@@ -223,7 +228,7 @@ class Verdict:
             lines = [f"{self.best}, the only encoder ranked, on {n_datasets} datasets."]
         else:
             lines = [self._by_rank(), self._others()]
-        if any(dataset.may_exceed_alpha for dataset in self.datasets):
+        if self.answer.may_exceed_alpha:
             lines[-1] += f" {ONE_ORDER}"
         if self.eliminated:
             lines[0] += f" Eliminated before ranking: {names_of(self.eliminated)}."
@@ -337,7 +342,8 @@ def verdict_of(ranking: CellArrays) -> Verdict:
         is_out = np.all(longer, axis=0)[order[1:]]
     out = list(compress(names[1:], is_out))
     equivalent = [name for name in names[1:] if name not in out]
-    overall = _best(names, shares_best(ranks)[order], equivalent)
+    unsure = any(dataset.may_exceed_alpha for dataset in datasets)
+    overall = _best(names, shares_best(ranks)[order], equivalent, unsure)
     return Verdict(
         best=names[0],
         equivalent=equivalent,
@@ -351,7 +357,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     )
 
 
-def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
+def _best(names: list[str], shares: Floats, ties: list[str], unsure: bool) -> Best:
     """Return the first of the names as the best encoder, with its probability."""
     return Best(
         encoder=names[0],
@@ -359,6 +365,7 @@ def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
         probabilities=dict(zip(names, shares.tolist(), strict=True)),
         ties=ties,
         rival=names[1 + int(np.argmax(shares[1:]))] if len(names) > 1 else None,
+        may_exceed_alpha=unsure,
     )
 
 
@@ -373,7 +380,8 @@ def _on_dataset(
     halves = sample.least_significant(ranking.alpha)[order[0], order].tolist()
     worse = list(compress(names, sample.is_longer(ranking.alpha)[order[0], order]))
     ties = [name for name in names[1:] if name not in worse]
-    best = replace(_best(names, shares[order], ties), dataset=first.dataset)
+    unsure = bool(worse) and _has_few_labels(first, len(sample.by_order))
+    best = replace(_best(names, shares[order], ties, unsure), dataset=first.dataset)
     if best.rival is not None:
         places = order[0], order[names.index(best.rival)]
         best = replace(best, more_labels=sample.more_labels(*places, shares))
@@ -391,9 +399,8 @@ def _on_dataset(
         ties=ties,
         worse=worse,
         best=best,
-        may_exceed_alpha=bool(worse) and _has_few_labels(first, len(sample.by_order)),
-        # Codes of the labels alone ignore groups, so they use labels of the same group.
-        has_gain=not saved <= 0 or "groups" in (first.data or {}),
+        may_exceed_alpha=unsure,
+        has_gain=not saved <= 0,
     )
 
 

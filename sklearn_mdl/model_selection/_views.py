@@ -122,8 +122,7 @@ class ViewComparison:
         if chance >= SURE:
             return f", settled (probability {chance_text(chance)})."
         order = np.argsort(-self.probabilities, kind="stable")
-        total = np.cumsum(self.probabilities[order])
-        n_needed = int(np.searchsorted(total, SURE)) + 1
+        n_needed = int(np.searchsorted(np.cumsum(self.probabilities[order]), SURE)) + 1
         others = [self.names[i] for i in order[:n_needed] if self.names[i] != self.best]
         more = f"may be better: {names_of(others)}. {outlook(self.more_labels)}"
         return f" (probability {chance:.2f}). Another {more}"

@@ -69,8 +69,7 @@ class DensityPoolPass(GroupPass):
             mean = members.sums(weights * location)
             gaps = location - mean[members.groups]
             total = members.sums(weights * (variance + gaps * gaps))
-            inverse = members.sums(weights / dof)
-            return np.stack([mean, total, 1.0 / inverse], -1)
+            return np.stack([mean, total, 1.0 / members.sums(weights / dof)], -1)
 
     def predict(self, mixed: Floats) -> Floats:
         """Return location, log scale and degrees of freedom (3,), or NaN."""

@@ -325,8 +325,7 @@ class LossRace:
             np.take_along_axis(table, first[..., None], axis=-1)[..., 0]
             for table in (self._sums_of(method)[0].means, self.half_widths(method))
         )
-        itself = np.arange(self.alive.shape[-1]) == first
-        widths = np.where(itself, 0.0, widths)
+        widths = np.where(np.arange(self.alive.shape[-1]) == first, 0.0, widths)
         return means - widths, means + widths
 
     def could_stop(self, method: str | None = None) -> NDArray[np.bool_]:
@@ -419,8 +418,7 @@ def forecast_stop(
     for _ in range(most):
         if copies.stopped_at.all():
             break
-        column = rng.integers(len(recent), size=n_draws)
-        rows = chosen[np.arange(n_draws), column]
+        rows = chosen[np.arange(n_draws), rng.integers(len(recent), size=n_draws)]
         copies.add(recent[rows], None if labels is None else labels[half:][rows])
     labels = np.where(copies.stopped_at > 0, copies.stopped_at - race.n_labels, np.inf)
     return np.sort(labels)

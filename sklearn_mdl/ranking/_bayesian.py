@@ -144,8 +144,7 @@ def bayesian_signed_rank(
         required = "a positive finite number"
         raise _pairs.invalid("prior_strength", required, prior_strength, cure)
     concentration = np.append(float(prior_strength), np.ones(len(table)))
-    rng = np.random.default_rng(random_state)
-    weights = rng.dirichlet(concentration, size=n_draws)
+    weights = np.random.default_rng(random_state).dirichlet(concentration, size=n_draws)
     ratios = np.pad(_pairs.log_ratios(table, chosen), [(0, 0), (1, 0)])
     shares = _shares_of_draws(weights, ratios, margin)
     return BayesianSignedRank(chosen, *shares, rope=float(rope), n_draws=int(n_draws))

@@ -382,8 +382,7 @@ def rank_intervals(
     ranks, n_datasets = rankdata(table, axis=1), len(table)
     rng = np.random.default_rng(random_state)
     chances = np.full(n_datasets, 1 / n_datasets)
-    counts = rng.multinomial(n_datasets, chances, n_resamples)
-    resampled = counts @ ranks / n_datasets
+    resampled = rng.multinomial(n_datasets, chances, n_resamples) @ ranks / n_datasets
     tail = (1 - level) / 2
     lower, upper = np.quantile(resampled, [tail, 1 - tail], axis=0)
     # Sums of ranks are multiples of 1/2 and thus exact, so equal sums tie.

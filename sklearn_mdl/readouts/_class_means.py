@@ -236,8 +236,7 @@ class MeansLearner(CalibratedLearner):
         if self.n_observed > start:
             block = self._block or self._open(self.n_observed)
             known, counts = block.rows[:, : block.n_observed], block.counts
-            labels = self.stream.labels[start : self.n_observed]
-            sums = sums.index_add(1, labels, known)
+            sums = sums.index_add(1, self.stream.labels[start : self.n_observed], known)
         rows = self._mapped(raw.cpu().numpy())
         of_rows = torch.bmm(rows, sums.mT), rows.square().sum(2), sums.square().sum(2)
         products, squares, sum_squares = (each.cpu().numpy() for each in of_rows)

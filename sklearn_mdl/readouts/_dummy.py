@@ -94,8 +94,7 @@ class DummyLearner(LabelLearner):
 
     def load_state_dict(self, learned: Learned) -> None:
         """Observe the run's labels again. The codes must not have observed any."""
-        n_observed = int(learned[self.columns[0]]["n_observed"])
-        self.observe(self.stream.labels[:n_observed])
+        self.observe(self.stream.labels[: int(learned[self.columns[0]]["n_observed"])])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -373,6 +372,5 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
         location, scale = float(self.prior_location), float(self.prior_scale)
         if self.strategy == "last":
             return RandomWalk(location, scale)
-        decayed = self.strategy == "decayed"
-        decay = 2.0 ** (-1.0 / self.half_life) if decayed else 1.0
+        decay = 2.0 ** (-1.0 / self.half_life) if self.strategy == "decayed" else 1.0
         return RecentMean(location, scale, decay)

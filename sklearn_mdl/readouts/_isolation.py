@@ -81,8 +81,7 @@ class Notes:
 
     def add(self, kind: type[BaseException], message: object, n_rows: int) -> str:
         """Record an exception or warning after ``n_rows`` rows, and return its text."""
-        words = " ".join(str(message).split())
-        text = f"{kind.__name__}: {words}"
+        text = f"{kind.__name__}: {' '.join(str(message).split())}"
         if text in self._found or len(self._found) < KEPT_TEXTS:
             first, count = self._found.get(text, (n_rows, 0))
             self._found[text] = (first, count + 1)

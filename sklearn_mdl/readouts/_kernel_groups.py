@@ -90,8 +90,7 @@ class View:
         """Pair some rows (n, d') with all or some rows of the view."""
         if not self.n_rows:
             return Pairs(rows, rows[:0], self.distance)
-        squares = self.squares[others]
-        return Pairs(rows, self.rows[others], self.distance, squares)
+        return Pairs(rows, self.rows[others], self.distance, self.squares[others])
 
     def forget(self) -> None:
         """Drop all rows, but do not overwrite them, since copies may still use them."""

@@ -40,8 +40,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def targets(self, labels: Tensor) -> Tensor:
         """Return one-hot labels (n, C) minus ``mean``."""
         n_classes = len(self.calibration.counts)
-        onehot = torch.nn.functional.one_hot(labels, n_classes)
-        return onehot.double() - self.mean
+        return torch.nn.functional.one_hot(labels, n_classes).double() - self.mean
 
     def add_classes(self, n: int) -> None:
         """Add columns of targets for new classes, with zeros for all earlier rows."""

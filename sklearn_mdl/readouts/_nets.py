@@ -78,8 +78,7 @@ class NetReadout(Readout):
     @property
     def pool_kind(self) -> str:
         """Kind of the readout; readouts with averaged weights are a separate kind."""
-        averaged = ", averaged" if self.ema_step_size < 1 else ""
-        return super().pool_kind + averaged
+        return super().pool_kind + (", averaged" if self.ema_step_size < 1 else "")
 
     @classmethod
     def learners_of(cls, members: Members[Any], context: Context) -> list[NetStack]:

@@ -102,8 +102,7 @@ class StackNet(NeuralNet):
         """Take one step on a minibatch (x, y), and return outputs as ``y_pred``."""
         x, y = batch
         activations = self.module_.activations(x)
-        gradient = self.criterion_.gradient(activations[-1], y)
-        self.module_.backward(activations, gradient)
+        self.module_.backward(activations, self.criterion_.gradient(activations[-1], y))
         self.mask_gradients()
         self.optimizer_.update()
         return {"y_pred": activations[-1]}

@@ -320,6 +320,5 @@ def expanded(
 
 def _view(readout: Any, columns: Columns, name: str | None) -> ViewSettings:
     """Create a view of a copy of a readout, or of a named list."""
-    is_real = isinstance(readout, OnlineRegressor)
-    kind = ViewReadoutRegressor if is_real else ViewReadout
+    kind = ViewReadoutRegressor if isinstance(readout, OnlineRegressor) else ViewReadout
     return kind(clone(readout, safe=False), columns, name)

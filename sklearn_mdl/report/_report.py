@@ -66,7 +66,7 @@ def write_results(
     ------
     ValueError
         If the folder has a file of one of these names that sklearn_mdl did not write.
-        In this case nothing is written.
+        In this case nothing is written. Also if the path is a file.
     """
     result = scorer if isinstance(scorer, Comparison) else Comparison(scorer)
     check_is_fitted(result.scorer)

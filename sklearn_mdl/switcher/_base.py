@@ -171,8 +171,7 @@ class BaseSwitcher(FittedSwitcher):
         self._validate_params()
         copied: Self = clone(self)
         outcome = copied._outcome(np.arange(n_classes or 2))
-        readouts = copied._pool(n_features, outcome)
-        return resolved(copied, readouts, copied._is_by_name)
+        return resolved(copied, copied._pool(n_features, outcome), copied._is_by_name)
 
     @contextmanager
     def _evaluating(

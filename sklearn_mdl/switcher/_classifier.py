@@ -281,15 +281,16 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         """Cost of every label given only the earlier labels, (n_samples_seen_,).
 
         Costs are in nats. The code mixes class frequencies, recent frequencies and
-        transitions between classes by a fixed share with rate ``1 / t``. It learns each
-        label at once, whatever the groups and ``label_delay``. Compare ``codelengths_``
-        with this reference to see how much features save, since labels that tend to
-        repeat are cheap even without features.
+        transitions between classes by a fixed share with rate ``1 / t``. Like the
+        readouts, it learns the labels of a group once all rows of the group are coded,
+        but it ignores ``label_delay``. Compare ``codelengths_`` with this reference to
+        see how much features save, since labels that tend to repeat are cheap even
+        without features.
         """
         check_is_fitted(self)
-        labels = self._run.labels.cpu().numpy()
-        escape = self._run.outcome.escape
-        return codelengths_of_labels(labels, len(self.classes_), escape)
+        labels, escape = self._run.labels.cpu().numpy(), self._run.outcome.escape
+        known = self._run.schedule.groups(0, len(labels) + 1)
+        return codelengths_of_labels(labels, len(self.classes_), escape, known)
 
     def _as_given(self, labels: np.ndarray) -> dict[str, np.ndarray | None]:
         escape = self._run.outcome.escape

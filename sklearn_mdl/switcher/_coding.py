@@ -121,8 +121,7 @@ def encode(
     stream = LabelEncoderStream()
     # With one thread in torch and BLAS, encoder and decoder sum in the same order.
     with fixed_arithmetic(), one_blas_thread():
-        named = estimator._classes_of(y)
-        estimator._begin(X.shape[1], named, n_rows=len(X), keys=keys)
+        estimator._begin(X.shape[1], estimator._classes_of(y), n_rows=len(X), keys=keys)
         labels = estimator._encoded(y, estimator.order_)
         classes = _listed(estimator.classes_)
         about: Header = {"dtype": y.dtype.str, "classes": classes}

@@ -23,8 +23,7 @@ def split_columns(y: object) -> list[np.ndarray]:
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
             "pass y of shape (n_samples, n_outputs)"
         )
-    dense = cast(spmatrix, y).toarray() if issparse(y) else as_array(y)
-    target = as_labels(dense)
+    target = as_labels(cast(spmatrix, y).toarray() if issparse(y) else as_array(y))
     options = {"dtype": None, "ensure_2d": False, "allow_nd": True}
     labels = check_array(target, **options, input_name="y")
     if labels.ndim != 2:
@@ -32,7 +31,10 @@ def split_columns(y: object) -> list[np.ndarray]:
         cure = "for one label per row, use MDLReadoutSwitcher()"
         raise invalid("y", required, labels.shape, cure)
     # A table that contains both text and numbers has dtype object.
-    return [np.array(c.tolist()) if c.dtype == object else c for c in labels.T]
+    return [
+        np.array(as_labels(c, f"Column {j} of y").tolist()) if c.dtype == object else c
+        for j, c in enumerate(labels.T)
+    ]
 
 
 @contextmanager

@@ -149,8 +149,7 @@ def save_losses(
     if dtype not in DTYPES:
         raise invalid("dtype", f"one of {list(DTYPES)}", dtype, "pass dtype='float64'")
     sidecar, kind = path.with_suffix(".json"), np.dtype(dtype).newbyteorder("<")
-    shape = stored.losses.shape
-    header = {"descr": kind.str, "fortran_order": False, "shape": shape}
+    header = {"descr": kind.str, "fortran_order": False, "shape": stored.losses.shape}
     with replaced(sidecar) as new_sidecar, replaced(path) as new_losses:
         with new_losses.open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
@@ -220,8 +219,11 @@ def load_losses(path: str | Path) -> StoredLosses:
     except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
         required = "losses with a matching description"
         cure = "write them with save_losses(path, losses)"
-        cure += f", or move {sidecar.name} away" if sidecar.is_file() else ""
         problem = f"loading fails: {error}".partition(";")[0]  # it has another cure
+        if any(part in problem for part in ("EOF", "greater than file size")):
+            problem, cure = "it is truncated", f"{cure}, or call fit again"
+        elif sidecar.is_file():
+            cure += f", or move {sidecar.name} away"
         raise damaged(path, required, problem, cure) from error
     required, cure = "the same losses during loading", "call load_losses(path) again"
     raise damaged(path, required, "another process replaced them", cure)
@@ -272,8 +274,8 @@ def _is_ours_or_free(sidecar: Path) -> bool:
         about = json.loads(_text(sidecar) or "")
     except (ValueError, RecursionError):
         return not sidecar.exists()
-    is_losses = kind_of(about)[0] == "losses"
-    return is_losses and "stream" not in about  # a stream's losses are never replaced
+    # A stream's losses are never replaced.
+    return kind_of(about)[0] == "losses" and "stream" not in about
 
 
 def _text(sidecar: Path) -> str | None:

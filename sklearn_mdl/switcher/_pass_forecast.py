@@ -121,8 +121,7 @@ class TimedParts:
 
         No segment crosses the end of a window.
         """
-        ends = [end for end in ENDS if end > start]
-        limit = min([limit, *ends])
+        limit = min([limit, *[end for end in ENDS if end > start]])
         return min(threads.next_stop(start, limit) for _, threads in self.parts)
 
     def evaluate(self, stop: int) -> Iterator[Scores]:

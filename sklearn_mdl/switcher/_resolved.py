@@ -251,8 +251,7 @@ def pool_of(
 ) -> tuple[Groups | None, LogLinearPool | None]:
     """Return the kinds and their pool, or (None, None) if there is no pool."""
     if isinstance(pooling, str):  # "auto" is the only valid string
-        options = FORGETTING if forgets else {}
-        pooling = LogLinearPool(**options) if is_by_name else None
+        pooling = LogLinearPool(**FORGETTING if forgets else {}) if is_by_name else None
     if pooling is None:
         return None, None
     is_pool = isinstance(pooling, LogLinearPool)

@@ -17,9 +17,7 @@ from sklearn_mdl.display import data_frame
 from sklearn_mdl.metrics import (
     EscapeCode,
     blind_codelengths,
-    decayed_frequency_codelengths,
-    frequency_codelengths,
-    transition_codelengths,
+    costs_without_features,
 )
 from sklearn_mdl.switching import FixedShare, forward
 
@@ -80,16 +78,21 @@ class StreamSegments:
 
 
 def codelengths_of_labels(
-    labels: NDArray[np.intp], n_classes: int, escape: EscapeCode | None = None
+    labels: NDArray[np.intp],
+    n_classes: int,
+    escape: EscapeCode | None,
+    known: NDArray[np.intp],
 ) -> Floats:
-    """Return the cost (n,) of every label given only the earlier labels, in nats."""
+    """Return the cost (n,) of every label given only earlier labels, in nats.
+
+    Label ``t`` is coded when the first ``known[t]`` labels are known. The last entry of
+    `known` (n + 1,) is for the next label.
+    """
     if escape is not None:
         losses = blind_codelengths(labels, escape.n_named)
     else:
-        codes = [frequency_codelengths, decayed_frequency_codelengths]
-        costs = [code(labels, n_classes) for code in [*codes, transition_codelengths]]
-        losses = np.stack(costs, 1)
-    return forward(FixedShare(), losses).codelengths
+        losses = costs_without_features(labels.tolist(), n_classes, known.tolist())
+    return forward(FixedShare(), losses, known=known).codelengths
 
 
 def segment_ends(

@@ -101,8 +101,7 @@ class JoinedFile(Checkpoint):
             self._own.restore(run)
         else:
             recode(run, self._arrays, None)
-            labels = np.load(self.file.with_name(LABELS))
-            run.outcome.recall(labels[: run.n_scored])
+            run.outcome.recall(np.load(self.file.with_name(LABELS))[: run.n_scored])
             self._arrays = None
 
     def act(self, run: PrequentialRun) -> None:
@@ -246,8 +245,7 @@ class Processes:
         calls = (delayed(evaluate)(self.common, part, self._devices) for part in rounds)
         can_yield = get_active_backend()[0].supports_return_generator
         return_as = "generator_unordered" if can_yield else "list"
-        run_all = Parallel(return_as=return_as, pre_dispatch="all", **watched())
-        yield from run_all(calls)
+        yield from Parallel(return_as=return_as, pre_dispatch="all", **watched())(calls)
 
     def _joined(self, start: int, stop: int, awake: np.ndarray) -> Iterator[Scores]:
         """Yield the scores that all parts wrote in a round, segment by segment."""
@@ -292,7 +290,7 @@ def check_split(run: PrequentialRun) -> None:
     Raises
     ------
     ValueError
-        If the run has wrapped classifiers.
+        If the run has readouts that wrap a classifier, an encoder or a network.
     """
     wrapped = [k for lr in run.learners if not lr.is_numbers for k in lr.columns]
     if wrapped:

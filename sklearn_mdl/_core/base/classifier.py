@@ -283,7 +283,8 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     Raises
     ------
     ValueError
-        If labels are not of the same type as the classes.
+        If labels are not of the same type as the classes, or if no type of numbers
+        represents all of them.
     """
     classes = classes if len(classes) else y[:0]
     same = {"u": "f", "i": "f", "O": "U"}  # numbers, and texts
@@ -296,4 +297,7 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     names = names[np.argsort(firsts)]
     if classes.dtype.kind == "U":
         names = names.astype(str)
+    elif classes.dtype != names.dtype and kinds[0] == "f":  # floats would merge classes
+        joint = as_labels([*classes.tolist(), *names.tolist()], "New classes")
+        classes, names = np.split(np.asarray(joint), [len(classes)])
     return np.concatenate([classes, names[~np.isin(names, classes)]])

@@ -416,8 +416,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     def _predicted(self, X: ArrayLike) -> np.ndarray:
         """Predict rows after learning all labels that are known."""
-        run = self._run
-        return predict_rows(run, self._validated(X, reset=False))
+        return predict_rows(self._run, self._validated(X, reset=False))
 
     def _labels_seen(self) -> np.ndarray:
         return np.asarray(self._run.labels.cpu().numpy())

@@ -118,12 +118,15 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         :func:`~sklearn_mdl.metrics.gaussian_codelengths`. The Gaussian first learns
         after two labels if a readout learns row by row, as kernels do, and otherwise
         after the first minibatch. Until then, labels are coded with the same fixed
-        density as under the readouts.
+        density as under the readouts. The labels of a group are learned once all rows
+        of the group are coded.
         """
         targets = cast(RealTargets, self._run.outcome)
         density = {"location": targets.location, "scale": targets.scale}
         n_first = 2 if self._run.learns_by_row else self._run.rows.first
-        return gaussian_codelengths(self._labels_seen(), n_first=n_first, **density)
+        labels = self._labels_seen()
+        known = self._run.schedule.groups(0, len(labels))
+        return gaussian_codelengths(labels, n_first=n_first, known=known, **density)
 
     def measures(self) -> RegressionMeasures:
         """Return errors of the prequential predictions.

@@ -77,8 +77,7 @@ class LazyImages(Sequence[Any]):
         if (self.decode, self.about) != (other.decode, other.about):
             kinds, cure = [self.about, other.about], "transform each part separately"
             raise invalid("Joined images", "decoded in the same way", kinds, cure)
-        both = chained([self.items, other.items])
-        return LazyImages(both, self.decode, self.about)
+        return LazyImages(chained([self.items, other.items]), self.decode, self.about)
 
     def take(self, rows: ArrayLike) -> LazyImages:
         """Return the images of some rows in the given order."""

@@ -18,6 +18,7 @@ from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.io.whole_files import naming, replaced
 
 READ_AT_ONCE = 2**24  # bytes
+RESTART = "delete its folder to begin again"
 
 
 class GrowingArray:
@@ -174,21 +175,15 @@ class GrowingArray:
         n_found = self.count_left()
         if n_found is None or n_found < n_rows:
             held = "is missing or damaged" if n_found is None else f"contains {n_found}"
-            raise ValueError(
-                f"{self.path} must still contain the {n_rows} rows written to it, but "
-                f"{held}; delete its folder to begin again"
-            )
+            raise _lost(self.path, n_rows, held, RESTART)
         if self.folder is None:
             self._grows_in_place = True
             self.n_rows = n_found + 1  # also cuts off an incomplete row at the end
             self.cut(n_rows)
         self.n_rows = n_rows
         if digest is not None and self.digest() != digest:
-            raise ValueError(
-                f"{self.path} must still contain the {n_rows} rows written to it, but "
-                "it is damaged, since its checksum differs; delete its folder to begin "
-                "again"
-            )
+            fault = "it is damaged, since its checksum differs"
+            raise _lost(self.path, n_rows, fault, RESTART)
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
         """Return True if the file begins with ``blocks``, and then adopt these rows."""
@@ -275,8 +270,11 @@ class GrowingArray:
             if self.folder is not None:  # last, since files may change while opening
                 self.folder.check()
         if len(rows) < self.n_rows:
-            raise ValueError(
-                f"{path} must still contain the {self.n_rows} rows written to it, but "
-                f"it contains {len(rows)}; call fit again"
-            )
+            fault = f"it contains {len(rows)}"
+            raise _lost(path, self.n_rows, fault, "call fit again")
         return rows
+
+
+def _lost(path: Path | None, n_rows: int, fault: str, cure: str) -> ValueError:
+    required = f"must still contain the {n_rows} rows written to it"
+    return ValueError(f"{path} {required}, but {fault}; {cure}")

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, cached_property, singledispatchmethod
+from dis import get_instructions
+from functools import cache, cached_property, partial, singledispatchmethod
 from pathlib import Path
 from pickle import PicklingError
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
 
 import torch
 from joblib.hashing import NumpyHasher
+from sklearn.base import BaseEstimator
 
-LIBRARY_FOLDERS = (
-    *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
-    str(Path(__file__).parents[2]),
-)
+PACKAGES = {"site-packages", "dist-packages"}  # names of folders of libraries
+LIBRARIES = Path(sysconfig.get_path("stdlib")), Path(__file__).parents[2]
+LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 CONSTANTS = (int, float, str, bytes, tuple)  # private ones are ignored
 EMPTY = CellType()  # a variable of an enclosing function that has no value yet
 CACHED = type(cache(len))  # class of functions with a cache
-WRAPPERS: dict[type, str] = {  # and the attribute with the function
-    **dict.fromkeys([cached_property, singledispatchmethod], "func"),
-    **dict.fromkeys([staticmethod, classmethod, MethodType], "__func__"),
-    **{property: "fget", CACHED: "__wrapped__"},
+PARTS: dict[type, tuple[str, ...]] = {  # the attributes to read
+    **dict.fromkeys([cached_property, singledispatchmethod], ("func",)),
+    **dict.fromkeys([staticmethod, classmethod], ("__func__",)),
+    **{property: ("fget",), CACHED: ("__wrapped__",), ModuleType: ("__name__",)},
+    MethodType: ("__func__", "__self__"),
+    partial: ("func", "args", "keywords"),
+    CodeType: ("co_code", "co_names", "co_consts"),
 }
 
 
@@ -81,44 +86,61 @@ def readable(part: object, seen: set[int]) -> object:
     """Return the code or the value of a part, as numbers, texts and lists.
 
     The code of users' classes and functions is read without files and lines, but with
-    the variables of their module that they name. Code of libraries is not read. Of
-    other parts, the hash is returned, or None if they cannot be pickled.
+    the global variables that they read. Code of libraries is only named, and so are
+    parts whose identities are in `seen`. Of other parts, the hash is returned. Users'
+    objects and estimators that cannot be pickled are read by their public attributes.
     """
-    if type(part) in WRAPPERS:
-        return readable(getattr(part, WRAPPERS[type(part)]), seen)
-    if isinstance(part, type | FunctionType):
-        if id(part) in seen or not _is_own(part):
-            return None
-        seen.add(id(part))
-        named = _variables(part) if isinstance(part, type) else _parts(part)
-        return [(name, readable(value, seen)) for name, value in named]
-    if isinstance(part, CodeType):
-        constants = [readable(each, seen) for each in part.co_consts]
-        return part.co_code, part.co_names, constants
+    kind = ModuleType if isinstance(part, ModuleType) else type(part)
+    if kind in PARTS:
+        return [readable(getattr(part, name), seen) for name in PARTS[kind]]
+    is_code = isinstance(part, type | FunctionType)
+    named: Any = part if is_code else type(part)
+    if id(part) in seen or (is_code and not _is_own(named)):
+        return f"{named.__module__}.{named.__qualname__}"
     if isinstance(part, tuple | list | set | frozenset | dict):
-        items = part.items() if isinstance(part, dict) else part
-        texts = [repr(readable(each, seen)) for each in items]
-        return sorted(texts) if isinstance(part, set | frozenset) else texts
+        return _items(part, seen)
     if part is None or isinstance(part, CONSTANTS):
         return part
-    with suppress(Exception):  # pickling may raise anything
-        return content_hash(part, seen)
-    return None
+    if not is_code:
+        tried = set(seen)
+        with suppress(Exception):  # pickling may raise anything
+            digest = content_hash(part, tried)
+            seen |= tried
+            return digest
+    seen.add(id(part))
+    return [(name, readable(value, seen)) for name, value in _parts(part)]
 
 
-def _variables(own: type) -> Iterator[tuple[str, object]]:
-    """Yield the variables of a class and its bases."""
-    for base in filter(_is_own, own.__mro__):
-        yield from _named(vars(base), sorted(vars(base)))
+def _items(part: Collection[object], seen: set[int]) -> Sequence[object]:
+    """Return the items of a container, those of a set in a fixed order."""
+    if isinstance(part, set | frozenset):
+        return sorted(repr(readable(each, set(seen))) for each in part)
+    seen.add(id(part))  # it may contain itself
+    items = part.items() if isinstance(part, dict) else part
+    values = [readable(each, seen) for each in items]
+    seen.discard(id(part))  # another object may get this identity
+    return values
 
 
-def _parts(function: FunctionType) -> Iterator[tuple[str, object]]:
-    """Yield the code of a function, its defaults, and the variables that it reads."""
-    yield "code", function.__code__
-    yield "defaults", [function.__defaults__, function.__kwdefaults__]
-    cells = function.__closure__ or ()
-    yield "closure", [cell.cell_contents for cell in cells if cell != EMPTY]
-    yield from _named(function.__globals__, _names_in(function.__code__))
+def _parts(own: object) -> Iterator[tuple[str, object]]:
+    """Yield what determines a class, a function or an object without a pickle."""
+    if isinstance(own, type):
+        yield "bases", own.__bases__
+        yield from _named(vars(own), sorted(vars(own)))
+    elif isinstance(own, FunctionType):
+        yield "code", own.__code__
+        yield "defaults", [own.__defaults__, own.__kwdefaults__]
+        cells = own.__closure__ or ()
+        yield "closure", [cell.cell_contents for cell in cells if cell != EMPTY]
+        yield "wrapped", getattr(own, "__wrapped__", None)
+        yield from _named(own.__globals__, _names_in(own.__code__))
+    else:
+        values, names = getattr(own, "__dict__", {}), list[str]()
+        if "__wrapped__" in values:
+            names = ["__wrapped__"]
+        elif isinstance(own, BaseEstimator) or _is_own(type(own)):
+            names = [name for name in sorted(values) if not name.startswith("_")]
+        yield from [("type", type(own)), *_named(values, names)]
 
 
 def _named(
@@ -132,8 +154,8 @@ def _named(
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the global names in some code."""
-    yield from code.co_names
+    """Yield the names of the global variables that some code reads."""
+    yield from (s.argval for s in get_instructions(code) if s.opname in LOADS)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _names_in(inner)
@@ -141,7 +163,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 def _is_own(part: type | FunctionType) -> bool:
     """Return True for a class or function that no installed library contains."""
-    path = getattr(sys.modules.get(part.__module__), "__file__", None)
-    if path is None:
+    file = getattr(sys.modules.get(part.__module__), "__file__", None)
+    if file is None:
         return part.__module__ == "__main__"
-    return not path.startswith(LIBRARY_FOLDERS)
+    return not any(p in LIBRARIES or p.name in PACKAGES for p in Path(file).parents)

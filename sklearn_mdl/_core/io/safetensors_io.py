@@ -79,9 +79,7 @@ def write_archive(
     header += b" " * (-len(header) % 8)  # numbers then begin at a multiple of 8
     with replaced(path) as aside, aside.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
-        for array in arrays.values():
-            for block in _blocks(array):
-                file.write(block)
+        file.writelines(_blocks(arrays))
         file.flush()
         os.fsync(file.fileno())
 
@@ -94,22 +92,21 @@ def _code(array: np.ndarray) -> str:
     return array.dtype.newbyteorder("<").str
 
 
-def _blocks(array: np.ndarray) -> Iterator[memoryview]:
-    """Yield the bytes of an array in blocks, in the order of its rows."""
-    if array.ndim == 0:
-        array = array[None]
-    step = max(1, BLOCK // max(1, array[:1].nbytes))
-    n_rows = 0 if 0 in array.shape else len(array)  # files can claim many empty rows
-    for start in range(0, n_rows, step):
-        part = array[start : start + step]
-        yield np.ascontiguousarray(part, dtype=_code(array)).view(np.uint8).data
+def _blocks(arrays: Mapping[str, np.ndarray]) -> Iterator[memoryview]:
+    """Yield the bytes of arrays in blocks, in the order of their rows."""
+    for given in arrays.values():
+        array = given if given.ndim else given[None]
+        step = max(1, BLOCK // max(1, array[:1].nbytes))
+        n_rows = 0 if 0 in array.shape else len(array)  # files can claim empty rows
+        for start in range(0, n_rows, step):
+            part = array[start : start + step]
+            yield np.ascontiguousarray(part, dtype=_code(array)).view(np.uint8).data
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
     digest = hashlib.sha256()
-    for array in arrays.values():
-        for block in _blocks(array):
-            digest.update(block)
+    for block in _blocks(arrays):
+        digest.update(block)
     return digest.hexdigest()
 
 

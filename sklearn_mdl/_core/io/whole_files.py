@@ -87,8 +87,7 @@ def naming(path: Path) -> Iterator[None]:
         cure = "free disk space, make the folder writable, or pass another path"
         if not path.parent.is_dir():
             cure = f"create the folder {str(path.parent)!r}"
-        text = f"{error.strerror}; {cure}"
-        raise OSError(error.errno, text, str(path)) from error
+        raise OSError(error.errno, f"{error.strerror}; {cure}", str(path)) from error
 
 
 @contextmanager
@@ -167,7 +166,7 @@ def filled(folder: Path) -> Iterator[Path]:
     ------
     aside : Path
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     aside = _part_in(folder, "files")
     aside.mkdir()
     with _locked(aside):
@@ -203,6 +202,28 @@ def sweep(folder: Path, *, before: float = math.inf) -> None:
                         path.unlink()
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents unless they exist.
+
+    Raises
+    ------
+    ValueError
+        If the path or one of its parents is a file.
+    OSError
+        If the folder cannot be created.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next(path for path in (folder, *folder.parents) if path.exists())
+        raise ValueError(
+            f"{folder} must be a folder, but {file} is a file; pass another folder"
+        ) from error
+    except OSError as error:
+        text = f"the folder must be writable ({error.strerror}); pass another folder"
+        raise OSError(error.errno, text, str(folder)) from error
+
+
 @contextmanager
 def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Create a folder and lock it for this process and thread.
@@ -218,16 +239,7 @@ def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout  # slow to import
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        file = next(path for path in (folder, *folder.parents) if path.exists())
-        raise ValueError(
-            f"{folder} must be a folder, but {file} is a file; pass another folder"
-        ) from error
-    except OSError as error:
-        text = f"the folder must be writable ({error.strerror}); pass another folder"
-        raise OSError(error.errno, text, str(folder)) from error
+    make_folder(folder)
     lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)

@@ -88,8 +88,7 @@ class ExtendedRidge(ForwardRidge):
             near = pending.block.features[: pending.errors.shape[1]] @ features.mT
             pending = pending._replace(near=near)
         known = torch.cat([cross, features @ self._later.mT], 1)
-        explained = features.square().sum(1)
-        means, variances = super().predict(known, explained, pending)
+        means, variances = super().predict(known, features.square().sum(1), pending)
         return means, variances + beyond
 
     def condensed(self, kernel: Tensor, targets: Tensor) -> ReducedRidge:

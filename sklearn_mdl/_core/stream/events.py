@@ -129,8 +129,7 @@ class Elimination(Event):
         unit = run.outcome.unit_of_loss(float(losses.min()), self._n_known - start)
         needed = run.coder.needed(self._race.slack_of_pool(self._n_known))
         results = losses, needed, unit, self._n_known, self._closed_form
-        survivors = self._race.survivors(*results)
-        run.retire(np.flatnonzero(awake & ~survivors).tolist())
+        run.retire(np.flatnonzero(awake & ~self._race.survivors(*results)).tolist())
 
 
 class Progress(Event):

@@ -309,8 +309,7 @@ class ScaledRows:
             number, skipped = divmod(place, self.block_size)
             room = min(self.block_size - skipped, self.batch_size - place)
             n_rows = min(room, stop - start)
-            block = self._block(index, number)
-            pieces.append(block[:, skipped : skipped + n_rows])
+            pieces.append(self._block(index, number)[:, skipped : skipped + n_rows])
             start += n_rows
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
 

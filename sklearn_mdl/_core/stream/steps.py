@@ -66,8 +66,7 @@ class ReplayStreams:
         their limiting distribution, which is Beta(1, recency).
         """
         shares = 1.0 - (1.0 - self._uniforms(place)) ** (1.0 / self.recency)
-        drawn = (self.n_records * shares).astype(np.intp)
-        return np.minimum(drawn, self.n_records - 1)
+        return np.minimum((self.n_records * shares).astype(np.intp), self.n_records - 1)
 
     def advance(self) -> np.ndarray:
         """Add a minibatch, move every stream, and return the new positions."""

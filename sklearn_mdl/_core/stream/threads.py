@@ -253,8 +253,7 @@ class Threads:
             predicted = [next(steps) for steps in self.steps(self.n_scored + 1)]
         losses = np.full((1, self.n_readouts), np.nan)
         losses[:, self.columns] = 0.0
-        values = self.in_order(list(chain(*predicted)))
-        return Scores(losses, values, np.array([label]))
+        return Scores(losses, self.in_order(list(chain(*predicted))), np.array([label]))
 
     def learn_new_class(self, label: int) -> None:
         """Add a class to all readouts, and learn the row that has it."""

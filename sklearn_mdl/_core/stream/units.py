@@ -45,8 +45,7 @@ class TargetScaling(NamedTuple):
         widest = float(np.abs(gaps).max())
         if widest <= max(EVEN * np.abs(labels).max(), LEAST_SPREAD):
             return cls(n, mean, 0.0)
-        squares = math.fsum((gaps / widest) ** 2)
-        return cls(n, mean, widest * math.sqrt(squares / n))
+        return cls(n, mean, widest * math.sqrt(math.fsum((gaps / widest) ** 2) / n))
 
 
 def _winsorised(labels: np.ndarray) -> np.ndarray:

@@ -164,8 +164,7 @@ def _parts(
         ids = None if key is None else parts.texts_of(columns[key], "ids")
         counts = ", ".join(f"{k} {len(v)}" for k, v in tables.items() if k)
         splits = f"; splits: {counts}" if counts else ""
-        note = f"labels are column {column!r}{splits}"
-        rest = labels, known, ids, note, groups
+        rest = labels, known, ids, f"labels are column {column!r}{splits}", groups
         return [
             parts.Part(dataset, name, _vectors(tables, name, place), *rest)
             for name in encoders

@@ -100,8 +100,9 @@ class Representations(NamedTuple):
         lines = [f"found {self.kind}: {n} dataset{'s' * (n != 1)}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
-            n_classes = len(np.unique(labels)) if _are_classes(labels) else 0
-            classes = f", {n_classes} classes" if n_classes else ""
+            whole = labels.dtype.kind != "f" or np.array_equal(labels, np.rint(labels))
+            are_classes = bool(len(labels)) and whole and not may_be_real(labels)
+            classes = f", {len(np.unique(labels))} classes" if are_classes else ""
             known = f", {len(np.unique(groups[0]))} groups" if groups else ""
             lines.append(f"  {name}: {len(labels)} rows{classes}{known}; {widths}")
         lines += [f"  {note}" for note in self.notes]
@@ -124,11 +125,6 @@ def named_in(folder: Path, name: str) -> Path:
     return path
 
 
-def _are_classes(labels: np.ndarray) -> bool:
-    whole = labels.dtype.kind != "f" or np.array_equal(labels, np.rint(labels))
-    return bool(whole) and not may_be_real(labels)
-
-
 def _printable(line: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
@@ -146,7 +142,7 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
         ambiguous, or if no groups are requested although there is a column "groups".
     """
     names = list(columns)
-    if wanted.groups is None and "groups" in names:
+    if wanted.groups is None and wanted.label != "groups" and "groups" in names:
         cure = "pass groups='groups' (--groups groups), or rename the column"
         raise invalid("groups", f"a name, since {place} has 'groups'", None, cure)
     if wanted.groups is not None and wanted.groups not in names:

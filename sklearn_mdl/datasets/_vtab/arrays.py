@@ -90,8 +90,7 @@ class _Bits:
         return len(self.packed)
 
     def __getitem__(self, i: int) -> np.ndarray:
-        n_pixels = self.shape[0] * self.shape[1]
-        bits = np.unpackbits(self.packed[i], count=n_pixels)
+        bits = np.unpackbits(self.packed[i], count=self.shape[0] * self.shape[1])
         return bits.reshape(self.shape) * np.uint8(255)
 
 

@@ -664,7 +664,11 @@ def test_names_of_no_list_of_readouts_are_refused(switcher, budget):
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
     labels = y if isinstance(switcher, MDLReadoutSwitcher) else X[:, 0]
     scorer = RepresentationScorer(switcher, time_budget=budget)
-    with pytest.raises(ValueError, match="a list of readouts must be None or one of"):
+    said = (
+        r"The name of a list of readouts must be one of \['closed-form', .*'stream'\], "
+        f"or None for the default list, got {switcher.readouts!r}; pass None"
+    )
+    with pytest.raises(ValueError, match=said):
         scorer.fit({"data": ({"raw": X}, labels)})
 
 

@@ -57,7 +57,7 @@ def describe(name):
     tables = [name.lower() for name in classes if not name.startswith("_")]
     title = ast.get_docstring(tree).splitlines()[0]
     choice = f"  [{', '.join(tables)}]" if len(tables) > 1 else ""
-    return f"  {name:12s} {title}{choice}"
+    return f"  {name:13s} {title}{choice}"
 
 
 def make_parser(module):
@@ -89,7 +89,7 @@ def add_options(parser, benchmark):
     """Add the options of one class and the options of the runner."""
     parser.set_defaults(benchmark=benchmark)
     for name, settings in getattr(benchmark, "options", {}).items():
-        parser.add_argument(name, **settings)
+        parser.add_argument(name, **{"help": "(default: %(default)s)", **settings})
     parser.add_argument(
         "--repeats",
         type=int,

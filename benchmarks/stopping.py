@@ -294,7 +294,7 @@ def _coins(rng):
     return np.stack(losses, axis=-1), 2
 
 
-class TTest(LossRace):
+class _TTest(LossRace):
     """A race by t-tests with Bonferroni's correction, repeated after every label."""
 
     def log_values(self, method=None):
@@ -311,7 +311,7 @@ def raced(streams, n_classes, method, *, alpha=0.05, within=None, labels=None):
     shape = len(streams), streams.shape[-1]
     options = {"alpha": alpha, "within": within, "start": START}
     if method == "t-test":
-        race = TTest(shape, None, method="asymptotic", **options)
+        race = _TTest(shape, None, method="asymptotic", **options)
     else:
         race = LossRace(shape, n_classes, method=method, **options)
     for n, losses in enumerate(streams.transpose(1, 0, 2)):

@@ -13,7 +13,14 @@ from joblib import parallel_config
 from numpy.testing import assert_array_equal
 
 from benchmarks import _stopping_rivals, _streams
-from benchmarks.__main__ import benchmark_names, main, make_parser, rows_of, run
+from benchmarks.__main__ import (
+    PREFIXES,
+    benchmark_names,
+    main,
+    make_parser,
+    rows_of,
+    run,
+)
 from benchmarks.races import training_work
 from sklearn_mdl import KernelReadout, LinearReadout
 
@@ -124,6 +131,17 @@ def test_every_benchmark_has_help_for_its_tables(name, capsys):
             parser.parse_args([*table, "--help"])
         assert exit_.value.code == 0
         assert "usage: python -m benchmarks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_every_table_that_is_listed_can_be_run(name):
+    module = importlib.import_module(f"benchmarks.{name}")
+    own = [v for k, v in vars(module).items() if isinstance(v, type) and k[0] != "_"]
+    tables = [v for v in own if v.__module__ == module.__name__]
+    assert tables
+    for table in tables:
+        parts = (*PREFIXES, "prepare", "report")
+        assert [m for m in dir(table) if m.startswith(parts)], table.__name__
 
 
 @pytest.mark.parametrize("kind", ["abrupt", "partial", "gradual", "recurring", "none"])

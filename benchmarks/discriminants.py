@@ -13,6 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import torch
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax
 from sklearn.cluster import KMeans
@@ -102,10 +103,9 @@ def with_tails(dof):
         logits /= np.sqrt(np.maximum(squares, 1e-300))[..., None]
         # Subtract the mean over classes, as in linear scores.
         logits -= logits.mean(-1, keepdims=True)
-        logits = np.where(counts > 0, logits, 0.0)
-        return np.where(
-            is_cosine, plain(products, squares, sums, counts, is_cosine), logits
-        )
+        tails = torch.from_numpy(np.where(counts > 0, logits, 0.0))
+        scores, variances = plain(products, squares, sums, counts, is_cosine)
+        return torch.where(torch.from_numpy(is_cosine), scores, tails), variances
 
     return scores_of
 

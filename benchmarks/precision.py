@@ -34,7 +34,7 @@ class Fit:
 
     def prepare(self):
         X, y = load_digits(return_X_y=True)
-        cells = feature_cells(self.features, [CELL.partition("/")[0]])
+        cells = feature_cells(self.features, *([name] for name in CELL.split("/")))
         self.cells = {"digits": (X, y), CELL: cells[CELL]}
 
     def setup(self, cell, factors):

@@ -4,9 +4,9 @@ Variance over orders of the examples
 
 A codelength depends on the order of the rows. Li, Bornschein and Hutter (2023, "the
 paper") evaluate one encoder on five orders of CIFAR-100 (appendix, "Data ordering and
-Variance of MDL score"). The mean is 55,906 nats and the standard deviation 134, or 0.24
-%, far less than the differences from the encoders ranked next to this one. This example
-does the same for 900 digits, three encoders and five orders.
+Variance of MDL score"). The standard deviation is 134 nats, or 0.24 % of the mean,
+55,906 nats. This is far less than the differences from the encoders ranked next to this
+one. This example does the same for 900 digits, three encoders and five orders.
 
 Result: the standard deviation is 5 to 7 % of the mean. This is twenty to thirty times
 the paper's percentage, because there are far fewer examples. The ranking is still

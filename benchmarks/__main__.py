@@ -1,4 +1,4 @@
-"""``python -m benchmarks NAME [TABLE] [options]``: run a benchmark, print its table."""
+"""``python -m benchmarks NAME [TABLE] [options]``: run a benchmark."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def describe(name):
     tables = [name.lower() for name in classes if not name.startswith("_")]
     title = ast.get_docstring(tree).splitlines()[0]
     choice = f"  [{', '.join(tables)}]" if len(tables) > 1 else ""
-    return f"  {name:12s} {title}{choice}"
+    return f"  {name:13s} {title}{choice}"
 
 
 def make_parser(module):
@@ -89,19 +89,20 @@ def add_options(parser, benchmark):
     """Add the options of one class and the options of the runner."""
     parser.set_defaults(benchmark=benchmark)
     for name, settings in getattr(benchmark, "options", {}).items():
-        parser.add_argument(name, **settings)
+        parser.add_argument(name, **{"help": "(default: %(default)s)", **settings})
     parser.add_argument(
         "--repeats",
         type=int,
         default=getattr(benchmark, "repeat", 1),
-        help="rounds over all rows; if there are several, a first round that is not "
-        "counted precedes them (default: %(default)s)",
+        help="number of rounds over all rows; before several rounds, one more round is "
+        "run and not counted (default: %(default)s)",
     )
     parser.add_argument(
         "--n-jobs",
         type=int,
         default=1,
-        help="rows measured in parallel, unless --repeats is above 1 (default: 1)",
+        help="number of rows measured in parallel; has no effect if --repeats is above "
+        "1 (default: 1)",
     )
 
 
@@ -135,7 +136,7 @@ def all_(*row):
 
 
 def rows_of(benchmark):
-    """Return all combinations of the parameters. A flat list is a single parameter."""
+    """Return all combinations of values. A flat list is that of a single parameter."""
     params = list(getattr(benchmark, "params", []))
     if params and not isinstance(params[0], list | tuple):
         params = [params]
@@ -163,7 +164,7 @@ def measured(benchmark, methods, rows):
 
 
 def start(benchmark, row):
-    """Return a copy of the benchmark, set up for a row if one is given."""
+    """Return a copy of the benchmark, set up for a row unless the row is empty."""
     benchmark = copy.copy(benchmark)
     if row and hasattr(benchmark, "setup"):
         benchmark.setup(*row)
@@ -171,14 +172,14 @@ def start(benchmark, row):
 
 
 def measure(benchmark, methods, row):
-    """Set up a row and call its methods."""
+    """Set up a row, call the methods, and return their values."""
     if hasattr(benchmark, "setup"):
         benchmark.setup(*row)
     return call_all(benchmark, methods, row)
 
 
 def call_all(benchmark, methods, row):
-    """Return the seconds, number or bytes of each method, keyed by its name."""
+    """Call methods, and return seconds, numbers or bytes keyed by method."""
     values = {}
     for name in methods:
         method = getattr(benchmark, name)
@@ -241,7 +242,7 @@ class Printer:
 
 
 def sd(values):
-    """Return the standard deviation of a sample, NaN for a single value."""
+    """Return the standard deviation of a sample, or NaN for a single value."""
     return np.std(values, ddof=1) if len(values) > 1 else np.nan
 
 

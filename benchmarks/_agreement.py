@@ -1,7 +1,7 @@
 """Agreement between the scores of encoders and their reference scores on a task.
 
 Scores and reference scores are arrays of shape (n_encoders,), where greater is better.
-The reference score of an encoder is the best accuracy among several classifiers on
+The reference score of an encoder is the highest accuracy of several classifiers on
 held-out rows.
 """
 
@@ -16,7 +16,10 @@ def tau(scores, truth):
 
 
 def better_named(scores, truth):
-    """Return the share of pairs whose better encoder scores higher; ties count half."""
+    """Return the share of pairs in which the better encoder has the higher score.
+
+    Equal scores count half. Pairs with equal reference scores are omitted.
+    """
     i, j = np.triu_indices(len(truth), 1)
     differs = truth[i] != truth[j]
     agree = np.sign(scores[i] - scores[j]) * np.sign(truth[i] - truth[j])
@@ -24,16 +27,21 @@ def better_named(scores, truth):
 
 
 def regret(scores, truth):
-    """Return the accuracy lost by the best-scored encoder, averaged over ties."""
+    """Return how far the encoder with the highest score is below the best one.
+
+    Compare their reference scores. If several encoders have the highest score, return
+    the mean of their differences.
+    """
     return float(truth.max() - truth[scores == scores.max()].mean())
 
 
 def best_of(table):
-    """Return each encoder's reference score: the best classifier's mean over rows.
+    """Return each encoder's reference score: the highest mean over rows.
 
     Parameters
     ----------
     table : ndarray of shape (n_encoders, n_classifiers, n_test)
+        For example, whether each prediction is right.
 
     Returns
     -------
@@ -59,7 +67,7 @@ def ceiling(table, n_splits=50):
 
 
 def interval(values, level=0.9):
-    """Return half the width of Student's interval of a mean, NaN for one value."""
+    """Return half the width of Student's interval of a mean, or NaN for one value."""
     n = len(values)
     if n < 2:
         return float("nan")

@@ -123,7 +123,7 @@ class Summary(NamedTuple):
 
 
 def summarise(table, truth, datasets, labels):
-    """Summarise the draws available for all datasets and numbers of labels."""
+    """Summarise the draws that have scores for all datasets and numbers of labels."""
     draws = sorted({draw for _, _, draw in table})
     whole = [
         draw
@@ -153,9 +153,10 @@ def summarise(table, truth, datasets, labels):
 
 
 def print_agreement(kept, title, datasets, labels, truth):
-    """Print a line per criterion: tau by number of labels, means, numbers of draws.
+    """Print a line per criterion: tau at each number of labels, means, and draws.
 
-    Means over numbers of labels use only draws that are complete for all of them.
+    The means are over all numbers of labels, and only use draws with scores for all of
+    them. The draws are counted at each number of labels.
 
     Returns
     -------
@@ -202,7 +203,7 @@ def print_by_labels(summaries, title, field, labels):
 
 
 def print_seconds(kept, labels):
-    """Print CPU seconds per encoder and their ratio to the tuned linear probe's."""
+    """Print CPU seconds per encoder, and their ratio to those of the tuned probe."""
     print("\nCPU seconds per encoder, and as a share of the linear probe's")
     print(" " * WIDTH + "".join(f"{n:>15}" for n in labels))
     base = kept.seconds["logistic accuracy"]

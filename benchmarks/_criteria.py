@@ -1,8 +1,8 @@
 """Criteria that score an encoder from a few labels, and the encoder's reference score.
 
-Rivals of our codelengths take the features and labels of one encoder on one task, and
-return numbers where greater is better. So the block-wise code is returned as minus
-nats.
+Rivals of our codelengths take the features and labels of one encoder on one task. They
+return scores, of which greater ones are better. So the score of the block-wise code is
+minus its nats.
 """
 
 import time
@@ -27,8 +27,8 @@ NEIGHBORS = (1, 3, 5, 10, 20)
 FLOOR = 1e-4  # lower bound of scored probabilities
 TEST_SHARE = 0.3
 
-# Numbers of parameters without the last layer, counted in the weights or taken from
-# the published architecture if only features are available.
+# Numbers of parameters without those of the last layer, counted in the weights or, if
+# only features are available, in the published architecture.
 PARAMETERS = {
     "conv-burgess_betavae-celeba": 247_938,
     "conv-burgess_btcvae-celeba": 247_938,
@@ -71,7 +71,8 @@ def drawn(y, n_labels, draw):
     rows, _ = split(y, class_count(y, n_labels))
     if n_labels > len(rows):
         raise ValueError(
-            f"--labels must be at most {len(rows)}, got {n_labels}; pass fewer labels"
+            f"--labels must be at most {len(rows)} on this dataset, got {n_labels}; "
+            "pass smaller numbers"
         )
     return np.random.default_rng([n_labels, draw]).choice(rows, n_labels, False)
 
@@ -118,10 +119,10 @@ def codes(X, y, order, **settings):
 
 
 def scored(proba, classes, y):
-    """Return an array (2, n): hits, and log-probabilities, which are all finite.
+    """Return an array (2, n): hits (1 or 0), and finite log-probabilities.
 
-    Probabilities below ``FLOOR``, also of classes that were not learned, are raised to
-    ``FLOOR`` before normalisation.
+    Probabilities below ``FLOOR``, including those of classes that were not learned, are
+    raised to ``FLOOR`` before normalisation.
     """
     full = np.full((len(y), max(int(max(y)), int(max(classes))) + 1), FLOOR)
     full[:, classes] = np.maximum(proba, FLOOR)
@@ -138,7 +139,7 @@ def _ignore():
 
 
 def folds(X, y):
-    """Yield train rows, their labels, test rows and test row numbers of five folds."""
+    """Yield training rows, their labels, test rows and test row numbers, five times."""
     with warnings.catch_warnings():
         _ignore()
         for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
@@ -154,7 +155,8 @@ def cross_validated(X, y, fits):
     Parameters
     ----------
     fits : callable
-        Maps train rows, labels and test rows to pairs of probabilities and classes.
+        Maps training rows, their labels and test rows to an iterable of pairs of
+        probabilities and classes, one for each setting.
     """
     parts = [
         [scored(proba, classes, y[test]) for proba, classes in fits(*train, rows)]
@@ -177,7 +179,7 @@ def logistic_fits(X, y, others):
 
 
 def neighbor_fits(X, y, others):
-    """Yield the predictions of k nearest neighbours by cosine, for each k."""
+    """Yield predictions of k nearest neighbours by cosine similarity, for each k."""
     X, others = normalize(X), normalize(others)
     for k in NEIGHBORS:
         if k <= len(y):
@@ -201,7 +203,7 @@ def blockwise(X, y):
 def log_me(X, y):
     """Return LogME.
 
-    If features reproduce a class exactly, LogME is unbounded, so add a little noise.
+    If features predict a class exactly, LogME is unbounded. Then add a little noise.
     """
     try:
         return log_evidence(X, y).value
@@ -218,7 +220,7 @@ def probes(X, y):
     values : dict of str to float
         Best accuracy and mean log-probability of regressions and of neighbours, and
         "AUC", the best mean one-against-rest ROC AUC over both. The AUC ignores folds
-        without all classes, and is 0.5 if no fold has all classes.
+        whose test rows lack a class, and is 0.5 if there are no other folds.
     """
     kinds = {"logistic": logistic_fits, "neighbors": neighbor_fits}
     tables: dict[str, list] = {kind: [] for kind in kinds}

@@ -14,13 +14,27 @@ def feature_cells(folder, datasets=(), encoders=()):
 
     If no ``datasets`` or no ``encoders`` are given, all of them are returned.
     """
+    tables = load_feature_directory(folder)
+    _check_names(folder, datasets, list(tables))
+    chosen = {name: tables[name] for name in tables if name in (datasets or tables)}
+    known = dict.fromkeys(name for own, _ in chosen.values() for name in own)
+    _check_names(folder, encoders, list(known))
     return {
         f"{dataset}/{encoder}": (np.asarray(X, dtype=np.float32), np.asarray(y))
-        for dataset, (features, y) in load_feature_directory(folder).items()
-        if not datasets or dataset in datasets
+        for dataset, (features, y) in chosen.items()
         for encoder, X in features.items()
-        if not encoders or encoder in encoders
+        if encoder in (encoders or known)
     }
+
+
+def _check_names(folder, names, known):
+    """Raise ValueError if a dataset or encoder is not in a folder of features."""
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise ValueError(
+            f"{folder} must contain {missing[0]!r}, but contains only {known}; check "
+            "the name, or pass another folder"
+        )
 
 
 def permuted(X, y, seed):

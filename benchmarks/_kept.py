@@ -6,13 +6,13 @@ from pathlib import Path
 OPTION = {
     "--results": {
         "type": Path,
-        "help": "file of rows already measured, to which new rows are added",
+        "help": "file of measured rows to reuse, to which new rows are added",
     }
 }
 
 
 def read(path):
-    """Yield the key and numbers of every row of a file, if it exists."""
+    """Yield the key and numbers of every row of a file. A missing file has no rows."""
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         row = json.loads(line)
         yield row["key"], row["found"]

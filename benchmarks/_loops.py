@@ -29,7 +29,7 @@ except ImportError:
     preqtorch = None
 
 WITHOUT_PREQTORCH = (
-    "preqtorch is not installed, so its rows are left out; "
+    "preqtorch is not installed, so its rows are omitted; to add them, run "
     "pip install --no-deps preqtorch==0.2.0"
 )
 
@@ -44,7 +44,7 @@ class Setting:
 
 
 class Stream:
-    """The full minibatches of some rows, and their replay order.
+    """The complete minibatches of some rows, and the order in which they are replayed.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ class Separate:
     Parameters
     ----------
     train : callable
-        One of the three functions above.
+        `train_skorch`, `train_plain` or `train_preqtorch`.
     sizes : tuple of int
     settings : list of Setting
     stream : Stream

@@ -16,8 +16,8 @@ def stream(y, order):
 def probed(dataset, features, y, order, results):
     """Return which leave-one-out predictions of probes are right.
 
-    The result has shape (n_checkpoints, n_encoders, MOST). A saved result is only used
-    for the same encoders.
+    The result has shape (n_checkpoints, n_encoders, MOST). If ``results`` is a folder,
+    the result is saved there, and reused if the encoders are the same.
     """
     path = results and results / f"probes-{dataset}-{order}.npz"
     if path and path.exists():
@@ -41,8 +41,8 @@ def probed(dataset, features, y, order, results):
 def known_on_all(features, y, order, n):
     """Fit a probe for each encoder on the first ``n`` labels, and return its accuracy.
 
-    The accuracy is that on all other rows. It bounds what active model selection can
-    achieve, since it has to estimate this accuracy from the labels that it selects.
+    The accuracy is measured on all other rows. Active model selection has to estimate
+    it from the labels that it selects, and can do no better than knowing it.
     """
     rows = np.random.default_rng([36, order]).permutation(len(y))
     first, others = rows[:n], rows[n:]
@@ -57,8 +57,8 @@ def known_on_all(features, y, order, n):
 def _ridge(X, y, others=None):
     """Return which leave-one-out predictions are right, and predictions for others.
 
-    The strength of regularisation is the one with the highest number of correct
-    leave-one-out predictions.
+    The strength of regularisation is chosen by the number of correct leave-one-out
+    predictions.
     """
     mean, scale = X.mean(0), X.std(0) + 1e-6
     X, others = (X - mean) / scale, (X if others is None else others) - mean
@@ -82,18 +82,19 @@ def _ridge(X, y, others=None):
 def tested(right, level, within):
     """Return the number of labels at which tests of probes stop, and the best encoder.
 
-    From ``FIRST_TEST`` labels on, probes that are significantly worse than the best are
-    dropped. Tests stop if only one probe is left, if each probe left is at most
-    ``within`` less accurate than the best, or after all labels.
+    From ``FIRST_TEST`` labels on, probes that are significantly less accurate than the
+    most accurate one are dropped. Tests stop if only one probe is left, if bounds show
+    that no other probe is more accurate by over ``within``, or after all labels.
 
     Parameters
     ----------
     right : ndarray of shape (n_checkpoints, n_encoders, MOST)
         Result of :func:`probed`.
     level : float
-        Significance level, divided by the number of rivals.
+        Significance level of all tests together. Each test against the best probe uses
+        this level divided by the number of other probes.
     within : float
-        Largest loss of accuracy that does not matter.
+        Largest loss of accuracy that is negligible.
     """
     alive = np.arange(right.shape[1])
     if len(alive) < 2:
@@ -116,9 +117,10 @@ def tested(right, level, within):
 
 
 def halved(right, first):
-    """Return the number of labels and the encoder that successive halving chooses.
+    """Run successive halving. Return the number of labels used, and the last encoder.
 
-    Every round doubles the number of labels.
+    Every round doubles the number of labels, starting from ``first``, and drops the
+    worse half of the encoders.
     """
     alive, n = np.arange(right.shape[1]), first
     while True:

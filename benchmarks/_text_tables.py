@@ -1,4 +1,4 @@
-"""Tables of the benchmark ``text``: rivals, the last half, a prior, and certainty."""
+"""Tables of the benchmark ``text``: the ranking, its variants, rivals and certainty."""
 
 from itertools import chain
 from typing import NamedTuple
@@ -20,7 +20,7 @@ BANDS = ((0.5, 0.7), (0.7, 0.85), (0.85, 0.95), (0.95, 1.01))
 
 
 def with_rules(kept):
-    """Put the ranking and its variants first, and leave out single lists."""
+    """Put the ranking and its variants first, and omit single lists of readouts."""
     few = kept.scores["linear x 4, last half"]
     many = kept.scores["closed-form x 4, last half"]
     late = {key: few[key] for key in few if key[1] <= LINEAR_LABELS}
@@ -57,7 +57,7 @@ class Values(NamedTuple):
 
     @classmethod
     def of(cls, kept, measure, datasets, labels):
-        """Compute the measure for all criteria on draw 0."""
+        """Compute the measure for all criteria on the first draw."""
         tables = {
             name: np.array(
                 [
@@ -75,7 +75,7 @@ class Values(NamedTuple):
         return cls(labels, tables)
 
     def columns(self, rows):
-        """Return the values at each number of labels, and means of complete rows."""
+        """Return values at each number of labels, and the means of complete rows."""
         whole = rows[~np.isnan(rows).any(1)]
         every = [rows[:, k] for k in range(len(self.labels))]
         return [*(one[~np.isnan(one)] for one in every), whole.mean(1)]

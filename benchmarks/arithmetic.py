@@ -1,9 +1,9 @@
 """How much codelengths change with the arithmetic, and how much with the seed.
 
-Networks are fitted on digits with seeds 0 to 9. Then they are fitted with seed 0 under
+Networks are fitted on digits with seeds 0 to 9. Then they are fitted with seed 0 and
 other instruction sets, with more threads, and with the formula that updates weights on
-a GPU. Each fit runs in a separate process. torch offers products of lower precision on
-GPUs (``torch.set_float32_matmul_precision``). To emulate such products, factors are
+a GPU. Each fit runs in a separate process. torch offers matrix products of lower
+precision on GPUs (``torch.set_float32_matmul_precision``). To emulate them, factors are
 rounded to 10 fraction bits (TF32) or 7 (bfloat16), and sums are in float32. All fits
 use the same order of the rows, so the seed affects only initial weights and replay.
 """
@@ -107,6 +107,6 @@ class Arithmetic:
             f"standard deviation {nats.std(ddof=1):.2f}, from {nats.min():.2f} to "
             f"{nats.max():.2f}"
         )
-        print(f"\nseed 0: {nats[0]:.4f} nats; changes of it, in nats")
+        print(f"\nseed 0: {nats[0]:.4f} nats; differences from it, in nats")
         for name in ARITHMETIC:
             print(f"{name:20s}{nats_of[name] - nats[0]:+10.4f}")

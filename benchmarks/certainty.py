@@ -1,17 +1,17 @@
 """Certainty: how often a choice with a high stated probability is right.
 
 ``choices`` and ``spread`` rank encoders on disjoint draws of a dataset's rows, in two
-orders. They use the list "linear", like rankings by default, or another list. With
-``n`` labels, a task has the ``n / 5`` most frequent classes. For each draw, ``choices``
-finds the best of all encoders and of random subsets. It counts how often this encoder
-has the shortest code on average over all other draws. If ``choice.json`` has the
-reference scores for the dataset and ``n``, ``choices`` also counts how often the chosen
-encoder is the most accurate, and how much accuracy the choice loses. ``spread``
-measures the standard deviation of paired differences over draws. It divides this by the
-standard error computed from the losses of a single draw, without the factor
-``TRAINING``. We chose that factor on three datasets, with the list "closed-form"; these
-datasets are counted separately. ``nulls`` ranks simulated encoders that are equally
-good, and counts false alarms.
+orders. They use the list "linear", which is the default for so few labels, or another
+list. With ``n`` labels, a task has at most the ``n / 5`` most frequent classes. For
+each draw, ``choices`` finds the best of all encoders and of random subsets. It counts
+how often this encoder has the shortest code on average over all other draws. If
+``choice.json`` has the reference scores for the dataset and ``n``, ``choices`` also
+counts how often the chosen encoder is the most accurate, and how much accuracy the
+choice loses. ``spread`` measures the standard deviation of paired differences over
+draws. It divides this by the standard error computed from the losses of a single draw,
+without the factor ``TRAINING``. We chose that factor on three datasets, with the list
+"closed-form"; these datasets are counted separately. ``nulls`` ranks simulated encoders
+that are equally good, and counts false alarms.
 
 With ``--results``, cells are saved and reused. Without it, all cells are scored again.
 """
@@ -72,8 +72,8 @@ class _Draws:
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},
         "--results": {"default": None, "help": "folder in which cells are saved"},
-        "--readouts": {"default": "linear", "help": "list name (default: %(default)s)"},
-        "--orders": {"type": int, "default": N_ORDERS, "help": "number of orders"},
+        "--readouts": {"default": "linear", "help": "name of a list (%(default)s)"},
+        "--orders": {"type": int, "default": N_ORDERS, "help": "number of orders (2)"},
     }
     param_names = ["labels", "dataset"]
 
@@ -219,7 +219,7 @@ class Spread(_Draws):
 
 
 def equal_encoders(seed, n_samples, n_classes=3, n_features=8, is_separated=False):
-    """Return features of equally good encoders by name, and labels.
+    """Return the features of equally good encoders, keyed by name, and the labels.
 
     All encoders share the signal and half of the noise variance. If ``is_separated``,
     ten classes have one axis each and are well separated, and all noise is independent.
@@ -240,14 +240,14 @@ class Nulls:
 
     options = {
         "--runs": {"type": int, "default": 500, "help": "draws (default: %(default)s)"},
-        "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
+        "--readouts": {"default": "linear", "help": "name of a list (%(default)s)"},
         "--separated": {
             "action": "store_true",
-            "help": "ten well separated classes (default: three that overlap)",
+            "help": "ten well-separated classes (default: three that overlap)",
         },
     }
     param_names = ["labels", "orders", "encoders"]
-    unit = "share of draws in which an encoder is called worse, or best with 0.95"
+    unit = "share of draws with an encoder that is called worse, or best (p >= 0.95)"
     formats = {"track_worse": ".3f", "track_sure": ".3f"}
     cells: ClassVar[dict] = {}  # cells of all draws, keyed by the number of labels
 

@@ -5,11 +5,11 @@ labels, a task has at most the ``n / 5`` most frequent classes. Three tenths of 
 are held out for the reference score, which is the best held-out accuracy among a tuned
 logistic regression, an MLP and tuned neighbours fitted on all other rows. All criteria
 receive the same random draw of ``n`` of these other rows. Our codelengths also depend
-on the order of the rows, which is random. With up to 500 labels, "x 4" is the mean over
-four orders; with more labels, it uses one order. "ranking" is what a
-``RepresentationScorer`` uses: "linear x 4" with up to 500 labels and "closed-form" with
+on the order of the rows, which is random. A criterion with "x 4" is the mean over four
+orders with up to 500 labels, and uses one order with more. "ranking" is the default of
+``RepresentationScorer``: "linear x 4" with up to 500 labels and "closed-form" with
 more. "ranking and probe" is the accuracy of "logistic", multiplied by n / 1,000, minus
-the nats per label.
+the nats per label of "ranking".
 
 All values are saved in the folder of results, so you can resume an interrupted run or
 extend a finished one. The report includes all values in the folder for the chosen
@@ -62,13 +62,14 @@ def n_orders(method, n_labels):
 
 
 class _Store:
-    """A folder of values keyed by method, dataset, labels, draw, encoder and criterion.
+    """A folder of values keyed by method, dataset, labels, draw, encoder and name.
 
     Parameters
     ----------
     folder : Path
-        New lines are appended to ``values.csv``. ``codes`` contains the nats of each
-        row, and ``truth`` the hits and log-probabilities on the held-out rows.
+        Values are appended to ``values.csv``. Files in ``codes`` contain the nats of
+        each row. Files in ``truth`` contain hits and log-probabilities on the held-out
+        rows.
     """
 
     def __init__(self, folder):
@@ -112,7 +113,10 @@ class _Store:
 
 
 def code(store, *task, method, orders=1, kind="pooled", part=1.0):
-    """Return minus the nats per row in the last part of each order, and seconds."""
+    """Return minus the nats per row, and seconds.
+
+    Only the last ``part`` of each order counts.
+    """
     nats, seconds = [], 0.0
     for order in range(min(orders, n_orders(method, task[1]))):
         name = f"{method}/{order}"
@@ -190,7 +194,7 @@ class Choice:
     """All criteria on every dataset of a folder."""
 
     options = {
-        "features": {"type": Path, "nargs": "?", "help": "folder (see above)"},
+        "features": {"type": Path, "nargs": "?", "help": "folder of features"},
         "--results": {"type": Path, "default": Path("choice"), "help": "folder"},
         "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
@@ -324,7 +328,7 @@ class Choice:
 
 
 def as_text(values):
-    """Return JSON with one line per list, so that diffs are small."""
+    """Return JSON with each list on one line, so that diffs are small."""
     text = json.dumps(values, indent=0)
     lines = text.replace("[\n", "[").replace("\n]", "]")
     parts, depth = [], 0

@@ -6,11 +6,11 @@ wall time of a fit on digits in ten orders, ``default_rng(s).permutation(N)`` fo
 100, ..., 109. It compares the codelengths with those of other switching priors on the
 same losses and of a block-wise logistic regression (``logistic.py``). ``features``
 prints nats per example of the networks and of the logistic regression, for every
-encoder and dataset of a folder. ``choices`` changes one setting of the networks at a
-time, on digits, wine and breast cancer, each in the orders for s = 0, 1 and 2.
-``mixed`` runs the mixed readouts without kernels, and computes the results of the
-networks and of the best readout of each kind from the same losses. It uses digits in
-the ten orders, or the datasets of a folder if you pass one.
+encoder and dataset of a folder. ``choices`` changes settings of the networks, on
+digits, wine and breast cancer, each in the orders for s = 0, 1 and 2. ``mixed`` runs
+the mixed readouts without kernels, and computes the results of the networks and of the
+best readout of each kind from the same losses. It uses digits in the ten orders, or the
+datasets of a folder if you pass one.
 """
 
 import time
@@ -157,7 +157,7 @@ CHOICES = {
 
 
 class Choices:
-    """Networks with one setting changed."""
+    """Networks with other settings."""
 
     params = [list(CHOICES)]
     param_names = ["choice"]
@@ -192,7 +192,7 @@ class Mixed:
         "features": {
             "type": Path,
             "nargs": "?",
-            "help": "folder of DATASET/ENCODER.npy",
+            "help": "folder of DATASET/ENCODER.npy and DATASET/labels.npy",
         },
         "datasets": {"nargs": "*", "help": "names of datasets (default: all)"},
     }

@@ -1,9 +1,9 @@
-"""Encoded labels: does the message have the expected size, and is decoding correct?
+"""Encoded labels: the size of the message, and a check that decoding is correct.
 
 The labels of digits, wine, breast cancer and iris are encoded with the readouts "nets",
 without a pool or a race, and then decoded. If you pass a folder of features, its
-datasets are encoded too, with all encoders or with those that you name. On one machine,
-every run gives the same sizes.
+datasets are encoded too, with all encoders or with those that you name. Every run on
+the same machine gives the same sizes.
 """
 
 import math
@@ -37,13 +37,13 @@ def timed(function, *arguments):
 
 
 class Coding:
-    """Message sizes in bits, and seconds. A wrongly decoded label raises an error."""
+    """Sizes in bits, and seconds. A wrongly decoded label raises an error."""
 
     options = {
         "features": {
             "type": Path,
             "nargs": "?",
-            "help": "folder of DATASET/ENCODER.npy",
+            "help": "folder of DATASET/ENCODER.npy and DATASET/labels.npy",
         },
         "encoders": {"nargs": "*", "help": "names of encoders (default: all)"},
     }

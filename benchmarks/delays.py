@@ -8,7 +8,7 @@ from sklearn_mdl import KernelReadout, LinearReadout, MDLReadoutSwitcher
 
 
 class Delays:
-    """Nats of 1,797 digits, by the number of rows from a prediction to its label."""
+    """Nats of 1,797 digits, by the number of rows by which labels are delayed."""
 
     params = [[0, 1, 10, 100, 400]]
     param_names = ["label_delay"]

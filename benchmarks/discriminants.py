@@ -5,7 +5,7 @@ whose scores come from a Student-t density with as many degrees of freedom as fe
 ``clusters`` refits Gaussian discriminants at every 64th row, with one shrunk covariance
 for all classes, for each class, or for each of two or four clusters of classes (found
 by k-means on the class means). The covariances of classes and clusters are shrunk
-towards the common one. Each discriminant multiplies its logits by a factor that
+towards the common covariance. Each discriminant multiplies its logits by a factor that
 minimises the loss of the earlier rows.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import torch
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax
 from sklearn.cluster import KMeans
@@ -23,18 +24,18 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.readouts import DiscriminantReadout, _class_means
 
 STEP = 64  # rows between two fits
-WEIGHT = 64  # weight of the common covariance in that of a cluster, in rows
+WEIGHT = 64  # rows that have the weight of the common covariance in a cluster
 FACTORS = np.geomspace(0.01, 2, 24)
 
 
 class _Cells:
-    """Cells and options of both tables."""
+    """Cells and options of all tables."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
-        "--rows": {"type": int, "default": 1000, "help": "only the first rows"},
+        "--rows": {"type": int, "default": 1000, "help": "number of rows (1000)"},
         **OPTION,
     }
     unit = "nats"
@@ -102,10 +103,9 @@ def with_tails(dof):
         logits /= np.sqrt(np.maximum(squares, 1e-300))[..., None]
         # Subtract the mean over classes, as in linear scores.
         logits -= logits.mean(-1, keepdims=True)
-        logits = np.where(counts > 0, logits, 0.0)
-        return np.where(
-            is_cosine, plain(products, squares, sums, counts, is_cosine), logits
-        )
+        tails = torch.from_numpy(np.where(counts > 0, logits, 0.0))
+        scores, variances = plain(products, squares, sums, counts, is_cosine)
+        return torch.where(torch.from_numpy(is_cosine), scores, tails), variances
 
     return scores_of
 

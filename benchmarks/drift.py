@@ -65,7 +65,7 @@ class Made:
         "--kinds": {"nargs": "*", "default": ["abrupt"]},
         "--seeds": {"nargs": "*", "type": int, "default": [0]},
         "--rows": {"type": int, "default": 4300},
-        "--least": {"type": int, "default": 1000, "help": "minimum rows per segment"},
+        "--least": {"type": int, "default": 1000, "help": "least rows per segment"},
         "--contenders": {"nargs": "*", "default": [*CONTENDERS, ORACLE]},
         **OPTION,
     }
@@ -187,7 +187,7 @@ def progressive(model, X, y, n_classes):
 
 
 def bundled(name):
-    """Return features, labels and number of classes of a stream in its order."""
+    """Return features and labels of a stream in order, and the number of classes."""
     if name == "SeattleWeather":
         return _weather()
     if name.startswith("Digits"):
@@ -204,7 +204,7 @@ def bundled(name):
 
 
 def _weather():
-    """Return measurements in Seattle, 2012 to 2015, and the next day's kind of weather.
+    """Return the weather in Seattle, 2012 to 2015, and its kind on the next day.
 
     Also return the number of kinds.
     """
@@ -280,7 +280,7 @@ class River:
         return self.found["saved"]
 
 
-HALF_LIFE = 50  # rows after which a squared error has half the weight
+HALF_LIFE = 50  # rows after which the weight of a squared error has halved
 
 
 def regressors():
@@ -313,8 +313,8 @@ def progressive_real(model, X, y):
     """Return losses (n,) in nats and predictions (n,) of a river regressor, row by row.
 
     The density is a Gaussian centred on the prediction. Its variance is a weighted mean
-    of past squared errors, whose weights have a half-life of ``HALF_LIFE`` rows. One
-    squared unit counts as an error before the first row.
+    of past squared errors, whose weights have a half-life of ``HALF_LIFE`` rows. To
+    begin with, there is one squared error of 1.
     """
     losses, means, count, squares = np.empty(len(y)), np.empty(len(y)), 1.0, 1.0
     kept = 0.5 ** (1 / HALF_LIFE)
@@ -329,10 +329,10 @@ def progressive_real(model, X, y):
 
 
 class Real:
-    """Regressors of river and lists of readouts: TrumpApproval, day by day.
+    """Regressors of river and lists of readouts, on the stream TrumpApproval.
 
-    The mean absolute error excludes the switcher's first minibatch. Losses are for all
-    rows and for the rows after row 100.
+    The mean absolute error excludes the first minibatch of the switcher. Losses are
+    summed over all rows, and over the rows after the first 100.
     """
 
     def report(self, table):
@@ -375,7 +375,7 @@ BLIND = "labels alone"
 
 
 def memory_of(readout):
-    """Return a text that says how many past rows a readout remembers."""
+    """Return a text that states how many past rows a readout remembers."""
     if isinstance(readout, DummyReadout):
         return BLIND
     if getattr(readout, "restart", None) is not None:

@@ -46,7 +46,7 @@ FAMILIES = {
 
 
 def ends_held(family, n_seen, n, *, n_curves, seed):
-    """Return an array (4, n_laws * n_curves) about the intervals of random curves.
+    """Return an array (4, n_functions * n_curves) about intervals of random curves.
 
     The rows are: whether the codelength of ``n`` labels is in the interval, whether the
     codelength is above the interval, ``is_precise``, and the half-width of the interval
@@ -64,10 +64,10 @@ def ends_held(family, n_seen, n, *, n_curves, seed):
 
 
 class Families:
-    """Shares of final values in the intervals, with known expected losses."""
+    """Shares of codelengths in the intervals, with known expected losses."""
 
     options = {
-        "--curves": {"type": int, "default": 200, "help": "curves per law (200)"},
+        "--curves": {"type": int, "default": 200, "help": "curves per function (200)"},
         "--seed": {"type": int, "default": 8, "help": "seed of the noise (8)"},
     }
     param_names = ["family"]
@@ -98,7 +98,7 @@ class Families:
 
 
 def signs_of(found, ends):
-    """Return each pair's predicted sign (0 if unknown), and whether it is right."""
+    """Return the predicted sign of each difference (0: unknown), and if it is right."""
     pairs = list(combinations(range(len(ends)), 2))
     intervals = np.array([found.difference(*pair)[1:] for pair in pairs])
     signs = np.sign(intervals[:, 0]) * (intervals.prod(1) > 0)
@@ -107,7 +107,7 @@ def signs_of(found, ends):
 
 
 class Ends:
-    """Numbers of hidden codelengths in the intervals, and of predicted orders."""
+    """Numbers of hidden codelengths in the intervals, and of right predicted signs."""
 
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},

@@ -2,12 +2,12 @@
 
 ``run`` evaluates every shape of the grid with all its settings on ``--rows`` random
 rows (d = 768, 100 classes). The measurements of each shape are saved in a file, so an
-interrupted run resumes. ``run`` checks that time is linear in the rows, and
-extrapolates to 50,000 rows. It also prints how long it would take to move the bytes of
-all steps at the measured copy bandwidth. ``floor`` needs no GPU, and prints the bytes
-for 50,000 rows and how long moving them takes at a bandwidth that you pass. ``--small``
-uses a few settings with narrow layers, to check on a CPU that the benchmark runs.
-``passes`` times whole lists of readouts on both devices:
+interrupted run resumes. ``run`` prints how close the time is to linear in the number of
+rows, and extrapolates to 50,000 rows. It also prints how long moving the bytes of all
+steps would take at the measured copy bandwidth. ``floor`` needs no GPU. It prints the
+number of bytes for 50,000 rows, and how long moving them takes at a bandwidth that you
+pass. ``--small`` uses a few settings with narrow layers, to check on a CPU that the
+benchmark runs. ``passes`` times whole lists of readouts on both devices:
 
     python -m benchmarks gpu run slices.json --rows 1024 2048
     python -m benchmarks gpu run small.json --rows 64 --device cpu --small
@@ -46,7 +46,10 @@ def grid(small):
 
 
 def data(n_rows):
-    """Return random rows with labels from a linear map and noise, each class early."""
+    """Return random rows, and labels from a linear map and noise.
+
+    The first 100 labels include every class.
+    """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, N_FEATURES)).astype(np.float32)
     W = rng.standard_normal((N_FEATURES, N_CLASSES)).astype(np.float32)
@@ -108,7 +111,7 @@ class Run:
         "--rows": {"type": int, "nargs": "+", "default": [1024]},
         "--device": {"default": "cuda"},
         "--small": {"action": "store_true", "help": "few settings, narrow layers"},
-        "--batch": {"type": int, "default": 32, "help": "rows (32 in the paper)"},
+        "--batch": {"type": int, "default": 32, "help": "batch size (paper: 32)"},
         "--precision": {"default": "float32", "help": "precision of matrix products"},
     }
     param_names = ["rows", "hidden layers"]

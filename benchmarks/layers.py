@@ -2,12 +2,12 @@
 
 ``DATA/images`` and ``DATA/weights`` contain the files that ``pretrained.py`` reads. We
 compare five layers of two MobileNetV2 on three datasets, with the list "closed-form".
-The code over all layers is compared with the code
-of each layer and with the code of all features in one table. Its time is compared with
-the time of the slowest layer. Times are CPU seconds on one thread, the smallest of
-several repeats. Only ratios of times are meaningful.
+The code over all layers is compared with the code of each layer, and with the code that
+uses the features of all layers in one table. Its time is compared with the time of the
+slowest layer, of all layers, and of the table. Times are CPU seconds on one thread, the
+smallest of several repeats. Only ratios of times are meaningful.
 
-Features are saved in the folder of results, so a second run need not compute them.
+Features are saved in the folder of results, so a second run does not compute them.
 """
 
 import time
@@ -25,8 +25,8 @@ from sklearn_mdl.readouts import view_readouts
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4", "blocks.6", "last"]
 N_IMAGES = 1000
-PIXELS = 96  # side of the network's input; images have 28 to 32
-ENTRIES = "closed-form"  # readouts of each layer
+PIXELS = 96  # side of the network's input; images have sides of 28 to 32 pixels
+ENTRIES = "closed-form"  # list of readouts for each layer
 
 
 def timed(n_repeats, X, y, **options):
@@ -40,7 +40,7 @@ def timed(n_repeats, X, y, **options):
 
 
 def grouped(switcher, by):
-    """Return the pool kind of each readout: its layer, its own kind, or both."""
+    """Return the kind of each readout in a pool: its layer, its own kind, or both."""
     return {
         "layer and kind": [r.pool_kind for r in switcher.readouts_],
         "kind": [r.inner.pool_kind for r in switcher.readouts_],
@@ -57,7 +57,7 @@ class Layers:
         "--figure": {"type": Path, "help": "PNG to write"},
         "--images": {"type": int, "default": N_IMAGES, "help": "images per dataset"},
         "--fits": {"type": int, "default": 2, "help": "fits per timing"},
-        "--pools": {"action": "store_true", "help": "try other kinds in the pool"},
+        "--pools": {"action": "store_true", "help": "also pool by other kinds"},
     }
 
     def prepare(self):

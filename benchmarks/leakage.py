@@ -1,4 +1,4 @@
-"""Leaks that checks may miss: labels in features or readouts, and sorted labels.
+"""Leaks that checks may miss: labels used by features or readouts, sorted labels.
 
 Features are noise. ``hidden`` computes codelengths of random labels with readouts and
 transformers that use the labels, and shows which transformers the checks recognise.

@@ -12,12 +12,13 @@ contender. ``--rows N`` uses only the first N rows, but all classes of the whole
 With ``--results FILE`` an interrupted table resumes, and ``--against FILE`` compares
 cells with the results of another version.
 
-``growth`` prints seconds and peak memory of a single kernel by the number of rows with
-512 features: exact up to 10,000 rows, and with landmarks up to 30,000.
+``growth`` prints seconds and peak memory of a single kernel readout on 512 features, by
+the number of rows: up to 10,000 rows if it is exact, and up to 30,000 with landmarks.
 ``wide`` prints seconds and peak memory of whole lists on 2,000 rows of 768 features.
-``landmarks`` compares the exact and the landmark codes of the rows beyond 2,048.
-``shares`` prints the seconds of networks and kernels in the default list, and the
-memory of kernels.
+``landmarks`` compares the nats of an exact kernel readout and of one with landmarks, on
+the rows after the first 2,048.
+``shares`` prints the seconds of networks and of all other readouts in the default list,
+and the memory of kernel readouts.
 ``nulls`` prints the seconds of coding 100 permutations of the labels and of one fit.
 ``sizes`` prints the seconds of one encoder with default settings, in a ranking and with
 a switcher.
@@ -58,7 +59,7 @@ class _Lists:
 
     options = {
         "--lists": {"nargs": "*", "default": MAIN, "choices": list(LISTS)},
-        "--rows": {"type": int, "help": "only the first rows"},
+        "--rows": {"type": int, "help": "only the first rows (default: all)"},
         **OPTION,
     }
     unit = "nats"
@@ -207,7 +208,7 @@ class Cells(_Lists):
                 self.compare_datasets(own, codes)
 
     def compare_datasets(self, own, before):
-        """Print mean ratios, and how similarly two versions order the encoders."""
+        """Print mean ratios, and how similarly two versions rank the encoders."""
         datasets = np.array([cell.split("/")[0] for cell in self.cells])
         rows = [datasets == dataset for dataset in dict.fromkeys(datasets)]
         means = [f"{datasets[r][0]} {np.mean(own[r] / before[r]):.3f}" for r in rows]
@@ -238,7 +239,7 @@ def _seconds(function):
 
 
 class Growth:
-    """Seconds and memory of one kernel against the number of rows."""
+    """Seconds and memory of one kernel readout, by the number of rows."""
 
     options = {
         "--rows": {
@@ -345,7 +346,7 @@ class Sizes:
 
 
 class Landmarks:
-    """Nats of the rows after the first 2,048, with exact factors and with landmarks."""
+    """Nats of the rows after the first 2,048, exact and with landmarks."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -378,7 +379,7 @@ class Landmarks:
 
 
 class Shares:
-    """Seconds of nets and kernels in the default list, and memory of kernels."""
+    """Seconds of networks and other readouts in the default list; memory of kernels."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},

@@ -1,4 +1,4 @@
-"""The baseline: a logistic regression that is refitted at the ends of doubling blocks.
+"""The baseline: a logistic regression refitted at the ends of blocks that double.
 
 This is Voita and Titov's (2020) online code as you would write it today with
 scikit-learn. Features are standardised. Blocks end at ``b, 2b, 4b, ...``, where ``b``
@@ -7,8 +7,9 @@ uniformly, and every later block with the model fitted on all earlier rows.
 Probabilities are floored at 1e-4 and renormalised. The regularisation is the best of
 four *in hindsight*, which favours this baseline.
 
-A cell takes up to nine seconds, so results are saved in ``logistic.json`` next to this
-file. If the data of a cell change, its result is computed again.
+A cell (a dataset with the features of one encoder) takes up to nine seconds, so results
+are saved in ``logistic.json`` next to this file. If the data of a cell change, its
+result is computed again.
 """
 
 import hashlib
@@ -43,8 +44,8 @@ def block_ends(n_samples, n_classes):
 def blockwise_codelength(X, y, C):
     """Return the codelength in nats of labels ``y``, which are 0 .. n_classes - 1.
 
-    ``C`` is the regularisation parameter of ``LogisticRegression``. If None, it is
-    tuned before each block after the first, by cross-validation on the earlier rows.
+    ``C`` is the parameter of ``LogisticRegression``. If None, it is tuned before each
+    block except the first, by cross-validation on the earlier rows.
     """
     n_classes = y.max() + 1
     X = StandardScaler().fit_transform(X)
@@ -89,7 +90,7 @@ def fingerprint(X, y):
 
 
 def best_codelength(name, X, y):
-    """Return the shortest codelength over four values of ``C``, cached for the data."""
+    """Return the shortest codelength for four values of ``C``, from a file if saved."""
     cache = json.loads(CACHE.read_text()) if CACHE.exists() else {}
     key = fingerprint(X, y)
     if cache.get(name, {}).get("data") != key:

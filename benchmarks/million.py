@@ -1,8 +1,8 @@
 """From ten thousand rows to a million: CPU seconds and memory of one pass.
 
 Rows are drawn with replacement from a real encoder's features, and normal noise with a
-tenth of the standard deviation is added to each feature. With ``--fresh``, rows come
-from a random network and no row is repeated. Rows and trace are in memory-mapped files.
+tenth of the standard deviation is added to each feature. With ``--fresh``, each row is
+new, and labels come from a random network. Rows and trace are in memory-mapped files.
 Each pass runs in a separate process, with checkpoints. With ``--kill``, the process is
 killed after that many CPU seconds, and a second process resumes the pass. The seconds
 of both are counted. Memory is the peak of the process, with and without the pages of
@@ -143,9 +143,10 @@ class Million:
 
 
 def write_rows(folder, cell, n_rows):
-    """Write rows of a cell, drawn with replacement, with noise and labels.
+    """Write rows and labels drawn from a cell, with noise added to the features.
 
-    Without a cell, rows and labels come from a random network.
+    Rows are drawn with replacement. Without a cell, rows are random, and labels come
+    from a random network.
     """
     shape = n_rows, 64 if cell is None else cell[0].shape[1]
     rows = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, shape)
@@ -169,7 +170,7 @@ def write_rows(folder, cell, n_rows):
 
 
 def _run(folder, name, limit, n_jobs):
-    """Run a pass in a process, and kill the process at a limit of CPU seconds.
+    """Run a pass in a process, which is killed after a number of CPU seconds.
 
     Returns
     -------

@@ -3,9 +3,9 @@
 Each cell is the first ``--rows`` rows of a dataset and encoder, in the order of the
 files. "default" has a pool, a race and growing minibatches. The contenders "default
 without ..." each lack one of these, and "plain nets" lacks all of them. The logistic
-regression is refitted at the ends of doubling blocks (``logistic.py``), either with
-scikit-learn's default regularisation or with one tuned at the end of every block, in
-three folds of the earlier rows. Results are saved in ``pareto.jsonl`` next to this
+regression is refitted at the ends of blocks that double (``logistic.py``), either with
+scikit-learn's default regularisation, or tuned at the end of every block by three-fold
+cross-validation on the earlier rows. Results are saved in ``pareto.jsonl`` next to this
 file, from which ``docs/make_pareto.py`` draws a figure.
 """
 
@@ -25,7 +25,7 @@ RESULTS = Path(__file__).with_suffix(".jsonl")
 
 
 def switching(settings, X, y):
-    """Return the codelength of a switcher."""
+    """Return the codelength of a switcher with these settings."""
     with warnings.catch_warnings():  # logistic regressions may not converge
         warnings.simplefilter("ignore", UserWarning)
         switcher = MDLReadoutSwitcher(**settings, random_state=0).fit(X, y)

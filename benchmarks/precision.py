@@ -1,7 +1,7 @@
-"""``precision`` of switchers: seconds and nats with bfloat16 and with float32 factors.
+"""The setting ``precision``: seconds and nats with bfloat16 and with float32 factors.
 
-``step`` times one product of a stack. ``fit`` times whole passes of the list "nets" or
-of one wide network. The docstring of the switchers explains what is rounded.
+``step`` times one matrix product of a stack. ``fit`` times whole passes of the list
+"nets" or of one wide network. The docstring of the switchers explains what is rounded.
 """
 
 import time
@@ -22,10 +22,10 @@ class Fit:
 
     options = {
         "features": {"help": "folder of DATASET/ENCODER.npy"},
-        "--rows": {"type": int, "help": "only the first rows"},
+        "--rows": {"type": int, "help": "number of rows to use (default: all)"},
         "--units": {
             "type": int,
-            "help": "two layers of this width instead of the list",
+            "help": "width of one network with two layers, which replaces the list",
         },
     }
     params = [["digits", CELL], ["float32", "bfloat16"]]
@@ -34,7 +34,7 @@ class Fit:
 
     def prepare(self):
         X, y = load_digits(return_X_y=True)
-        cells = feature_cells(self.features, [CELL.partition("/")[0]])
+        cells = feature_cells(self.features, *([name] for name in CELL.split("/")))
         self.cells = {"digits": (X, y), CELL: cells[CELL]}
 
     def setup(self, cell, factors):
@@ -56,7 +56,7 @@ class Fit:
 
 
 class Step:
-    """Microseconds of a product of a stack, with and without rounding."""
+    """Microseconds of one matrix product of a stack, with and without rounding."""
 
     params = [[64, 512, 1024], [64, 512]]
     param_names = ["features", "units"]

@@ -3,12 +3,13 @@
 ``DATA/features`` contains ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy`` for the
 datasets and encoders named below. ``DATA/images`` and ``DATA/weights`` contain what the
 last part needs. The first 1,000 rows of each dataset are scored. Two probes are fitted
-on the same rows and tested on all other rows. A probe's regularisation is chosen on a
-fifth of its rows. The last part encodes images with MobileNetV2 at two widths: 400
-images of each dataset are scored in three orders, and 200 more are test images.
+on the same rows and tested on all other rows. The regularisation of a probe is chosen
+on a held-out fifth of its rows. The last part encodes images with MobileNetV2 at two
+widths: 400 images of each dataset are scored in three orders, and 200 more are test
+images.
 
 All values are saved in the folder of results. So an interrupted run resumes, and a
-second run only prints. docs/pretrained-encoders.md explains the results.
+second run only prints the tables. docs/pretrained-encoders.md explains the results.
 """
 
 import gzip
@@ -195,7 +196,7 @@ def encoder_of(key, data, n_pixels=224, **options):
 
 
 def encode(data, results):
-    """Return the features of the images from both MobileNetV2, computed once."""
+    """Return the features of the images from both MobileNetV2, cached in a folder."""
     cache = FeatureCache(results / "features")
     datasets = {}
     for name, pixels, labels in images_of(data / "images"):
@@ -261,7 +262,7 @@ def print_groups(title, codelengths, names):
 
 
 def print_pairs(codelengths):
-    """Print datasets won and the results of two tests, for pairs fixed in advance."""
+    """Print numbers of datasets won, and two tests, for pairs fixed in advance."""
     print(
         "\npairs: datasets won by the first, geometric mean of the codelengths' ratios,"
     )
@@ -286,7 +287,7 @@ def print_pairs(codelengths):
 
 
 def print_agreement(scores):
-    """Print how similarly two measures rank the encoders on a dataset."""
+    """Print how similarly each two measures rank the encoders of a dataset."""
     print("\nKendall's tau between the measures, over all encoders of a dataset")
     print(" " * 24 + "".join(f"{name:>12}" for name in DATASETS) + f"{'mean':>12}")
     for one, other in combinations(MEASURES, 2):

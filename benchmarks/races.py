@@ -68,7 +68,7 @@ SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state
 
 
 def training_work(switcher, sizes):
-    """Return steps weighted by parameters, with the race and without one.
+    """Return optimiser steps weighted by parameters, with the race and without one.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class _Raced:
                     self.compare(table, name, others, "others")
 
     def compare(self, table, name, cases, what):
-        """Print a contender's codelengths and seconds, relative to "unraced"."""
+        """Print the codelengths and seconds of a contender relative to "unraced"."""
         pairs = [
             (table[case, name], table[case, "unraced"])
             for case in cases

@@ -1,11 +1,11 @@
 """Rankings: the time of statistics and cells, and the coverage of intervals.
 
-``speed`` times every statistic on one core, on random codelengths of 50 datasets, for
-1,000 encoders or, if it compares all pairs in tests, for 40.
-``coverage`` draws tables of five encoders with known true average ranks, and counts how
-often the intervals of ``rank_intervals`` contain them. ``overhead`` ranks ten encoders
-on ten datasets in two orders (200 cells with four readouts, saved on disk). It compares
-the time of ``fit`` with the time of its cells, and then reads all cells from disk.
+``speed`` times every statistic on one core, on random codelengths of 50 datasets. Tests
+of all pairs use 40 encoders, and the other statistics use 1,000. ``coverage`` draws
+tables of five encoders with known true average ranks, and counts how often the
+intervals of ``rank_intervals`` contain them. ``overhead`` ranks ten encoders on ten
+datasets in two orders (200 cells with four readouts, saved on disk). It compares the
+time of ``fit`` with the time of its cells, and then reads all cells from disk.
 """
 
 import tempfile
@@ -115,7 +115,7 @@ class Coverage:
 
 
 class Overhead:
-    """Seconds of a ranking of 200 cells, and of its cells only."""
+    """Seconds of a ranking of 200 cells, and of the cells without the rest."""
 
     params = [["scored", "read from disk"]]
     param_names = ["cells"]

@@ -4,11 +4,12 @@
 minibatch. The reference predicts from earlier labels only. The Bayesian ridge
 regression is refitted after every minibatch, and its predictive Gaussian is used. The
 data come with scikit-learn. Rows are permuted once, or five times with ``--orders 5``.
-``outliers`` moves labels in the first half by a million standard deviations, and prints
-how much more the other labels then cost. ``lists`` compares whole lists, raced and
-pooled: the named lists, and kernels with groups of networks or with whitened rows. It
-adds a task with random features and heavy-tailed noise. We chose the default list on
-the first five orders of this task and of the first three tasks.
+``outliers`` moves one or five labels in the first half by a million standard
+deviations, and prints how much more the other labels then cost. ``lists`` compares
+whole lists, with pool and race: the built-in lists, and kernels with groups of networks
+or with whitened rows. It adds a task with random features and heavy-tailed noise. We
+chose the default list on the first five orders of this task and of the first three
+tasks.
 """
 
 import time
@@ -71,7 +72,7 @@ def fit(name, X, y):
 class _Tasks:
     """Rows of the tables: order and task."""
 
-    options = {"--orders": {"type": int, "default": 1, "help": "row orders"}}
+    options = {"--orders": {"type": int, "default": 1, "help": "number of orders"}}
 
     @property
     def params(self):
@@ -119,7 +120,7 @@ class Compare(_Tasks):
 
 
 class Outliers(_Tasks):
-    """Extra nats of the other rows after the first minibatch, due to outliers."""
+    """Extra nats of all other rows after the first minibatch, due to outliers."""
 
     param_names = ["order", "labels", "outliers"]
     unit = "extra nats of the other rows, after the first minibatch"
@@ -175,7 +176,7 @@ def nets_by_shape(n_features):
 
 
 def readouts_of(name, n_features):
-    """Return a named list, or "closed-form" plus the named groups of readouts."""
+    """Return a named list, or "closed-form" with the named groups of readouts."""
     if name in NAMED:
         return None if name == "default" else name
     readouts = named_regressors("closed-form", n_features)  # the part before the plus
@@ -193,7 +194,7 @@ class Lists(_Tasks):
     options = {
         **_Tasks.options,
         "--lists": {"nargs": "*", "default": list(NAMED), "help": "names, joined by +"},
-        "--first": {"type": int, "default": 0, "help": "first row order"},
+        "--first": {"type": int, "default": 0, "help": "seed of the first order"},
         **OPTION,
     }
     param_names = ["order", "labels", "list"]
@@ -233,7 +234,7 @@ class Lists(_Tasks):
         return self.found["seconds"]
 
     def report(self, table):
-        """Print how much more each list costs than the first, by task, and seconds."""
+        """Print how many more nats each list costs than the first, by task; seconds."""
         for name in self.lists:
             rows = {k[:2]: row for k, row in table.items() if k[2] == name}
             more = {task: [] for _, task in rows}

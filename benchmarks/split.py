@@ -1,8 +1,8 @@
-"""A pass split over processes, compared with one process and as many threads.
+"""A pass split over processes, compared with one process with as many threads.
 
 ``overhead`` fits a list on the first rows of a permuted stream, in one process and in
 parts, which loky runs in worker processes. Seconds are wall time. CPU seconds include
-all processes and their start. "ratio" is the time in parts divided by the time in one
+all processes and starting them. "ratio" is the time in parts divided by the time in one
 process. ``forecast`` compares the estimate of ``dry_run`` with an actual pass, in CPU
 seconds on one thread. ``plan`` computes how many hours the paper's grid would take on
 ImageNet, without running it. With ``--results FILE`` an interrupted table resumes.
@@ -65,7 +65,7 @@ class _Streams:
 
 
 class Overhead(_Streams):
-    """One process with threads, and parts in as many processes."""
+    """One process with several threads, and parts in as many processes."""
 
     options = {**_Streams.options, "--workers": {"type": int, "default": 2}}
     params = [[], [], ["threads", "parts"]]

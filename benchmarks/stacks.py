@@ -1,10 +1,10 @@
-"""Speed of stacks of readouts: ratios to plain loops, and lower bounds.
+"""Speed of stacks of readouts, relative to plain loops and to lower bounds.
 
 ``digits`` trains 48 readouts on digits (linear, one and two hidden layers of 256; four
 learning rates by four weight decays; averaged weights; 10 replay streams) with one
 ``MDLReadoutSwitcher.fit``. It then trains the same nets one after the other, as skorch
-nets and with preqtorch 0.2.0 (``pip install --no-deps preqtorch==0.2.0``; left out if
-it is not installed). These loops only train on the first ``--share`` of the rows, and
+nets and with preqtorch 0.2.0 (``pip install --no-deps preqtorch==0.2.0``; omitted if it
+is not installed). These loops only train on the first ``--share`` of the rows, and
 their times are scaled up by the number of minibatches. ``wide`` times the training
 steps of 16 readouts with 768 features, 100 classes and hidden layers of 512, and of 16
 plain torch loops. ``scaling`` shows how time grows with readouts and rows, and
@@ -600,9 +600,9 @@ class Cache:
 
 
 class Profile:
-    """Time of a training step by torch operator, on one thread."""
+    """Time of a training step for each torch operator, on one thread."""
 
-    options = {"--shown": {"type": int, "default": 6, "help": "operators shown"}}
+    options = {"--shown": {"type": int, "default": 6, "help": "operators to show"}}
     params = [list(PROFILED)]
     param_names = ["readouts"]
     unit = "ms per step and readout, profiled"

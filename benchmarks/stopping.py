@@ -1,8 +1,8 @@
-"""Stopping: races of encoders in new orders, and how many labels they need.
+"""Stopping: how often races of encoders err, and how many labels they need.
 
 Every encoder of a dataset is run once over up to 1,000 labels in each of many orders,
-with the readouts of an ``EncoderRace``. All races below use these losses, except those
-of ``updates`` and ``figure``. With ``--results`` the losses are saved, and an
+with the readouts of an ``EncoderRace``. All tables use these losses, except ``updates``
+and ``figure``. With ``--results`` the losses are saved, and an
 interrupted command resumes.
 """
 
@@ -42,8 +42,8 @@ FEATURES = {
 }
 OPTIONS = {
     **FEATURES,
-    "--orders": {"type": int, "default": 20, "help": "orders (default: %(default)s)"},
-    "--readouts": {"default": "linear", "help": "list name (default: %(default)s)"},
+    "--orders": {"type": int, "default": 20, "help": "number of orders (20)"},
+    "--readouts": {"default": "linear", "help": "name of a list (%(default)s)"},
     "--results": {"type": Path, "help": "folder of the losses of one list"},
 }
 
@@ -195,7 +195,7 @@ class Races(_Streams):
 class Forecasts(_Streams):
     """How often forecasts contain the number of labels at which races stop."""
 
-    unit = "forecasts after 64, 100 and 200 labels; shares, and actual to forecast"
+    unit = "forecasts after 64, 100 and 200 labels; shares; actual / forecast labels"
     formats = {"track_forecasts": "g", "track_ratio": ".2f"} | dict.fromkeys(
         ["track_inside", "track_earlier", "track_later"], ".2f"
     )
@@ -294,7 +294,7 @@ def _coins(rng):
     return np.stack(losses, axis=-1), 2
 
 
-class TTest(LossRace):
+class _TTest(LossRace):
     """A race by t-tests with Bonferroni's correction, repeated after every label."""
 
     def log_values(self, method=None):
@@ -311,7 +311,7 @@ def raced(streams, n_classes, method, *, alpha=0.05, within=None, labels=None):
     shape = len(streams), streams.shape[-1]
     options = {"alpha": alpha, "within": within, "start": START}
     if method == "t-test":
-        race = TTest(shape, None, method="asymptotic", **options)
+        race = _TTest(shape, None, method="asymptotic", **options)
     else:
         race = LossRace(shape, n_classes, method=method, **options)
     for n, losses in enumerate(streams.transpose(1, 0, 2)):
@@ -430,11 +430,11 @@ class Updates:
 
 
 class Figure:
-    """Figure of a race on one dataset."""
+    """A figure of a race on one dataset."""
 
     options = {
         **FEATURES,
-        "--dataset": {"default": "mnist", "help": "default: %(default)s"},
+        "--dataset": {"default": "mnist", "help": "name of a dataset (%(default)s)"},
         "--out": {"type": Path, "default": Path("docs/images/race.png")},
     }
 
@@ -452,9 +452,9 @@ class Figure:
 
 
 class Halves(_Streams):
-    """Agreement of later accuracy with the code of all labels or of the last half."""
+    """Agreement of reference scores with the code of all labels or of the last half."""
 
-    unit = "Kendall's tau with later accuracy, one order"
+    unit = "Kendall's tau with reference scores, mean over orders"
     param_names = ["dataset", "labels"]
     formats = dict.fromkeys(["track_whole", "track_last_half"], ".3f")
     summarise = True

@@ -3,11 +3,11 @@
 ``priors`` prints the codelength of every prior on digits, wine and breast cancer, with
 a small list of readouts, the list "nets" ("default" in the table) and a large list:
 means over the orders ``default_rng(s).permutation(N)`` for s = 0, ..., 4. ``features``
-does so for every encoder and dataset of a folder, with the list "nets". Both save the
-losses of their fits in a folder, so the next run need not train. ``speed`` times the
-forward pass and a plain loop in numpy and scipy, on one core. ``disk`` reads 663,552
-steps of 4,608 experts, 12 GB of float32, from a file, and tracks the anonymous memory
-of the process.
+uses every encoder and dataset of a folder, with the list "nets" and the order for s =
+0. Both save the losses of their fits in a folder, so the next run does not train.
+``speed`` times the forward pass and a plain loop in numpy and scipy, on one core.
+``disk`` reads 663,552 steps of 4,608 experts, 12 GB of float32, from a file, and tracks
+the anonymous memory of the process.
 """
 
 import multiprocessing
@@ -72,7 +72,7 @@ READOUTS = {
         ema_step_size=[1e-2, 1e-1, 1.0],
     ),
 }
-LOSSES = {"type": Path, "help": "folder for losses"}
+LOSSES = {"type": Path, "help": "folder in which losses are saved"}
 
 
 def train(path, X, y, readouts, seed):
@@ -302,7 +302,7 @@ class Disk:
 
 
 def read_from_disk(path, prior):
-    """Return seconds, codelength, and memory before a forward pass and at its peak."""
+    """Return seconds, codelength, memory before the forward pass, and peak memory."""
     losses = np.load(path, mmap_mode="r")
     architectures = [k // 576 for k in range(losses.shape[1])]
     before, peak, done = anonymous_memory(), [0], threading.Event()

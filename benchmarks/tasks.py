@@ -1,4 +1,4 @@
-"""Nats that one task saves on the next, with frozen features or a trained network."""
+"""Nats that one task saves on the next, with frozen features or fine-tuning."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ from sklearn_mdl.readouts import FineTunedReadout
 OPTIONS = {
     "data": {"type": Path, "help": "folder of features, images and weights"},
     "--rows": {"type": int, "default": 300, "help": "rows per task (300)"},
-    "--orders": {"type": int, "default": 3, "help": "row orders (default: 3)"},
+    "--orders": {"type": int, "default": 3, "help": "number of row orders (3)"},
     "--figure": {"type": Path, "help": "PNG to write"},
 }
 
 
 class _Tasks:
-    """Codelengths of all pairs of tasks, as a table and a figure."""
+    """Codelengths of all pairs of tasks, in a table and a figure."""
 
     def print_pairs(self, switcher, tasks):
         sequence = TaskSequence(switcher, n_orders=self.orders, random_state=0)
@@ -40,7 +40,7 @@ class Frozen(_Tasks):
 
     options = {
         **OPTIONS,
-        "--encoder": {"default": "mobilenetv1-025_sup-imagenet", "help": "encoder"},
+        "--encoder": {"default": "mobilenetv1-025_sup-imagenet", "help": "its name"},
         "--datasets": {"nargs": "*", "default": ["mnist", "gtsrb", "cifar10"]},
     }
 
@@ -63,7 +63,7 @@ class FineTuned(_Tasks):
     options = {
         **OPTIONS,
         "--lr": {"type": float, "default": 0.003, "help": "learning rate"},
-        "--choose": {"nargs": "*", "type": float, "default": [], "help": "candidates"},
+        "--choose": {"nargs": "*", "type": float, "default": [], "help": "rates"},
     }
 
     def report(self, table):

@@ -1,14 +1,15 @@
 """How often does a criterion choose the better text encoder from a few labels?
 
-This is ``choice`` on real texts and targets from the installed package ``sae-probes``
+This is ``choice`` on real texts and labels from the installed package ``sae-probes``
 (0.4.2, MIT). There are ten encoders: latent semantic analysis of words with three
 widths and of characters with two, hashed words, static embeddings from ``wordllama``,
 and three layers of a byte transformer trained on other texts. ``text_datasets.json``
-divides the datasets into held-out ones, which are every other family of names, and the
-rest. We chose no setting on these datasets. "probe AUC" is the best cross-validated ROC
-AUC of logistic regressions and neighbours. "ranking and RankMe" adds RankMe, which
-needs no labels, to the codelengths, with a weight that falls as labels are added.
-Choices are also compared with codelengths of other labels.
+divides the datasets into held-out ones and others. Datasets whose names begin with the
+same two words are a family, and every second family is held out. We chose no setting on
+any of these datasets. "probe AUC" is the best cross-validated ROC AUC of logistic
+regressions and neighbours. "ranking and RankMe" adds RankMe, which needs no labels, to
+the codelengths, with a weight that falls as labels are added. The report also shows how
+often a choice has the shortest code on other labels.
 
     pip install --no-deps sae-probes==0.4.2; pip install zstandard wordllama
     python -m benchmarks text --results text
@@ -85,9 +86,9 @@ class Text(Choice):
         "--results": {"type": Path, "default": Path("text"), "help": "folder"},
         "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
-        "--rows": {"type": int, "default": 1430, "help": "maximum per dataset"},
+        "--rows": {"type": int, "default": 1430, "help": "most rows per dataset"},
         "--draws": {"type": int, "default": 1, "help": "draws of labels (1)"},
-        "--limit": {"type": int, "default": 1000, "help": "datasets per part"},
+        "--limit": {"type": int, "default": 1000, "help": "most datasets per part"},
         "--no-run": {"action": "store_true", "help": "only report saved values"},
         "--keep": {"action": "store_true", "help": "write text.json"},
         "--kept": {"action": "store_true", "help": "only report text.json"},
@@ -170,7 +171,7 @@ class Text(Choice):
         return {key: rows for key, rows in tables.items() if key[:2] in self.tasks}
 
     def choices(self, name, n):
-        """Return choices by the code of draw 0, and whether they are right."""
+        """Return choices by the code of the first draw, and whether they are right."""
         arrays, y = self.data[name]
         method = "linear" if n <= LINEAR_LABELS else "closed-form"
         cells = [

@@ -1,13 +1,13 @@
-"""Many views of a language model in one code: seconds, and held-out ROC AUC.
+"""Many views of a language model in one code: seconds, ROC AUC, and a shift.
 
 ``seconds`` makes 500 rows of 24 layers x 3 positions x 2,048 features and fits all
 views in one pass. ``auroc`` uses binary datasets of ``text``, nine views of its byte
 transformer and 100 labels. It compares the mixture of all views with two logistic
 regressions. The first uses the view and the regularisation with the best
-cross-validated ROC AUC, and the second uses all views in one table. All three are
-measured on held-out rows. ``shift`` codes the labels of 400 rows of a dataset and then
-of up to 200 rows of its shifted version, with four encoders as views. It prints nats
-per label just before the shift, just after it, and later.
+cross-validated ROC AUC, and the second uses all views in one table. The ROC AUC of all
+three is measured on held-out rows. ``shift`` codes the labels of 400 rows of a dataset
+and then of up to 200 rows of its shifted version, with four encoders as views. It
+prints nats per label just before the shift, just after it, and later.
 
     python -m benchmarks views seconds
     python -m benchmarks views auroc --model text/model.pt
@@ -140,7 +140,7 @@ class Shift:
     options = {
         "--model": {"type": Path, "default": Path("text/model.pt")},
         "--before": {"type": int, "default": 400, "help": "rows before the shift"},
-        "--after": {"type": int, "default": 200, "help": "rows after it at most"},
+        "--after": {"type": int, "default": 200, "help": "most rows after the shift"},
     }
     views = ("words-128", "characters-128", "wordllama", "transformer layers.1")
 

@@ -13,9 +13,19 @@ from joblib import parallel_config
 from numpy.testing import assert_array_equal
 
 from benchmarks import _stopping_rivals, _streams
-from benchmarks.__main__ import benchmark_names, main, make_parser, rows_of, run
+from benchmarks.__main__ import (
+    PREFIXES,
+    benchmark_names,
+    main,
+    make_parser,
+    rows_of,
+    run,
+)
+from benchmarks._data import feature_cells
+from benchmarks.discriminants import with_tails
 from benchmarks.races import training_work
 from sklearn_mdl import KernelReadout, LinearReadout
+from sklearn_mdl.readouts import _class_means
 
 
 class Sums:
@@ -124,6 +134,47 @@ def test_every_benchmark_has_help_for_its_tables(name, capsys):
             parser.parse_args([*table, "--help"])
         assert exit_.value.code == 0
         assert "usage: python -m benchmarks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_every_table_that_is_listed_can_be_run(name):
+    module = importlib.import_module(f"benchmarks.{name}")
+    own = [v for k, v in vars(module).items() if isinstance(v, type) and k[0] != "_"]
+    tables = [v for v in own if v.__module__ == module.__name__]
+    assert tables
+    for table in tables:
+        parts = (*PREFIXES, "prepare", "report")
+        assert [m for m in dir(table) if m.startswith(parts)], table.__name__
+
+
+def test_names_that_a_folder_of_features_lacks_are_refused(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "pixels.npy", np.eye(4))
+        np.save(tmp_path / name / "labels.npy", [0, 1, 0, 1])
+    assert list(feature_cells(tmp_path)) == ["one/pixels", "other/pixels"]
+    assert list(feature_cells(tmp_path, ["other"], ["pixels"])) == ["other/pixels"]
+    for names, known in [((["two"],), "['one', 'other']"), (([], ["x"]), "['pixels']")]:
+        said = (
+            f"{tmp_path} must contain {names[-1][0]!r}, but contains only {known}; "
+            "check the name, or pass another folder"
+        )
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+            feature_cells(tmp_path, *names)
+
+
+def test_heavy_tails_change_only_scores_that_are_not_cosines():
+    rng = np.random.default_rng(0)
+    products, squares = rng.normal(size=(2, 5, 3)), rng.gamma(9, size=(2, 5))
+    given = products, squares, rng.gamma(9, size=(2, 3)), np.array([4, 2, 0])
+    is_cosine = np.array([True, False])[:, None, None]
+    plain, variances = _class_means.scores_of(*given, is_cosine)
+    heavy, own = with_tails(4)(*given, is_cosine)
+    assert heavy.shape == plain.shape
+    assert_array_equal(own, variances)
+    assert_array_equal(heavy[0], plain[0])
+    assert (heavy[1, :, :2] != plain[1, :, :2]).all()
+    assert not heavy[1, :, 2].any()
 
 
 @pytest.mark.parametrize("kind", ["abrupt", "partial", "gradual", "recurring", "none"])

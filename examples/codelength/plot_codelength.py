@@ -2,9 +2,10 @@
 A first codelength: what it is and how it grows
 ===============================================
 
-All readouts predict every digit before its label is revealed. The total log-loss of the
-mixture is the codelength. Its growth shows how quickly the readouts learn. The
-posterior over readouts shows which readout predicts best at each number of labels.
+All readouts predict every digit before its label is revealed. The codelength is the
+total log-loss of their combined predictions. How the codelength grows shows how quickly
+the readouts learn. The posterior over readouts shows which readout predicts best at
+each number of labels.
 """
 
 # %%
@@ -28,9 +29,10 @@ uniform = uniform_codelength(len(y), len(switcher.classes_))
 print(f"{switcher.codelength_:.0f} nats; a uniform code needs {uniform:.0f}")
 
 # %%
-# Plot the cumulative codelength of the mixture and of the best readout of each
-# architecture, minus the codelength of the best single readout in hindsight. Where the
-# mixture is below zero, switching is better than any single readout.
+# Plot the cumulative codelengths of the switcher and of the best readout of each
+# architecture, minus the codelength of the best readout of all. At the end, the curve
+# of the switcher is below zero: the combined predictions are better than those of any
+# single readout.
 CodelengthDisplay.from_estimator(switcher, reference="best")
 
 # %%

@@ -2,22 +2,23 @@
 Replay or block-wise refits at equal compute
 ============================================
 
-Block-wise codes (Voita and Titov, 2020) fit a classifier from scratch on all rows seen
-at the end of each block. Bornschein, Li and Hutter (2022) claim that continued training
-with replay of observed examples gives shorter codes for the same compute. Here the same
-network, with the same optimiser and learning rate, is trained in both ways on 1,000
-digits, with increasing compute.
+Block-wise codes (Voita and Titov, 2020) refit a classifier from scratch at the end of
+each block, on all rows seen so far. Bornschein, Li and Hutter (2022) claim that
+continued training with replay of earlier examples gives shorter codes for the same
+compute. Here the same network, with the same optimiser and learning rate, is trained in
+both ways on 1,000 digits, with increasing compute.
 
-Result: we measure compute by the examples visited in gradient steps, which do not
-depend on the machine. Up to about 30,000 visits, replay and doubling blocks need about
-the same number of nats: 462 and 450 after 10,000 visits, and 317 and 320 after 30,000.
-With more compute, replay is ahead: 271 nats compared with 288 after 100,000 visits. The
-reason is that a doubling block is predicted by a fit to about half of the examples
-observed by its end. Blocks that grow by a half use more recent fits, which do not repay
-their cost. So with enough compute, replay gives a code that is 6 % shorter.
+Result: we measure compute by the number of examples visited in gradient steps, which
+does not depend on the machine. Up to about 30,000 visits, replay and doubling blocks
+need about the same number of nats: 462 and 450 after 10,000 visits, and 317 and 320
+after 30,000. With more compute, replay is ahead: 271 nats compared with 288 after
+100,000 visits. The reason is that the labels of a doubling block are predicted by a fit
+to the examples before it, which are only half of those observed by the end of the
+block. If blocks grow by a half, fits are more recent, but the shorter code does not
+repay their cost. So with enough compute, replay gives a code that is 6 % shorter.
 
-Seconds are measured on the machine that runs this example. They depend on the programs
-as much as on the methods, since the refits run a plain torch loop.
+Seconds are measured on the machine that runs this example. They depend on the
+implementations as much as on the methods, since the refits run a plain torch loop.
 """
 
 # %%
@@ -73,12 +74,12 @@ class Epochs(ClassifierMixin, BaseEstimator):
 
 
 # %%
-# Both methods predict each minibatch before its labels are revealed, and both learn a
-# logit scale.
+# Both methods predict each label before it is revealed, and both learn a factor by
+# which logits are multiplied.
 X, y = load_digits(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(y))[:N_DIGITS]
 X, y = X[order], y[order]
-MLPReadout((HIDDEN,)).fit(X[:64], y[:64])  # not timed: the first call loads libraries
+MLPReadout((HIDDEN,)).fit(X[:64], y[:64])  # not timed, since it loads libraries
 
 
 def replayed(n_streams, seed):
@@ -124,7 +125,7 @@ for schedule, all_epochs in {2.0: (3, 10, 30, 100), 1.5: (1, 3, 10, 30)}.items()
     ]
 
 # %%
-# Lower means a shorter code, and further left means less compute.
+# Lower points have shorter codes, and points further left need less compute.
 figure, panels = plt.subplots(
     1, 2, sharey=True, figsize=(9.0, 3.8), layout="constrained"
 )

@@ -2,11 +2,11 @@
 Posterior over readouts against the number of labels
 ====================================================
 
-With few labels a simple readout predicts best. With more labels, a deeper one may be
-better. The paper's appendix shows the posterior over a linear readout and MLPs of one
-to three hidden layers during a pass over ImageNet, for four encoders ("Posterior of the
-readout models"). This example draws the posterior for four encoders of handwritten
-digits. The task is to decide whether the digit is odd.
+With few labels, a simple readout often predicts best. With more labels, a deeper one
+may be better. The paper's appendix shows the posterior over a linear readout and MLPs
+with one to three hidden layers during a pass over ImageNet, for four encoders
+("Posterior of the readout models"). This example draws the posterior for four encoders
+of handwritten digits. The task is to decide whether the digit is odd.
 
 Result: the linear readout never has the largest posterior at the numbers of labels in
 the table, and the preferred depth depends on the encoder. On three principal

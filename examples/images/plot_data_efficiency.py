@@ -4,7 +4,7 @@ Data efficiency: from scratch, frozen or fine-tuned
 
 The paper's figure on data efficiency plots the cumulative next-step loss against the
 number of examples, relative to a network trained from scratch. It compares a linear
-readout and MLPs on a frozen encoder with fine-tuning the encoder, both within the
+readout and MLPs on a frozen encoder with fine-tuning of the encoder, both within the
 domain on which the encoder was trained and outside it. In this example, a small
 convolutional network learns to fill in masked pixels and is then evaluated on 700
 digits. It is trained once on other handwritten digits (the same domain) and once on
@@ -22,8 +22,8 @@ outside it.
 """
 
 # %%
-# Define the network and its training data, which contain neither labels nor the digits
-# whose labels are coded.
+# Define the network and its training data. These contain no labels, and none of the
+# digits whose labels are coded.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -84,14 +84,15 @@ def pretrained(pictures, n_steps=400):
 
 
 def signed(image):
-    """Scale pixels to -1 to 1, as for the network from scratch."""
+    """Scale pixels to the range from -1 to 1, as the network from scratch does."""
     return torch.as_tensor(np.asarray(image, dtype=np.float32))[None] / 127.5 - 1
 
 
 # %%
-# Evaluate all readouts in one pass. Each trained network has two learning rates, and
-# the figure shows the one that is better in hindsight. The mixture for a domain uses
-# all its readouts, so the codelength includes the cost of choosing among them.
+# Evaluate all readouts in one pass. Networks that are trained have two learning rates,
+# and the figure shows the one that is better in hindsight. The mixture for a domain
+# uses all readouts for this domain, so its codelength includes the cost of choosing
+# among them.
 X, y = image_rows(images[:N_DIGITS], mode="L"), labels[:N_DIGITS]
 settings = {"n_replay_streams": 10, "ema_step_size": 0.1}
 learning_rates = (0.03, 0.1)

@@ -4,8 +4,8 @@ Encode images and rank the layers of a network
 
 A timm network computes the features of several layers in one pass, and a folder caches
 these features. Each combination of layer and pooling is then ranked as a separate
-encoder, by the codelength of the labels. Before that, a test compares the last images
-with the first ones.
+encoder, by the codelength of the labels. First of all, a test checks whether the last
+images differ from the others.
 
 The network in this example has random weights, so nothing is downloaded. To rank the
 layers of a trained network, pass ``pretrained=True``, or a file of weights as
@@ -30,8 +30,8 @@ images, labels = digits.images / 16, digits.target
 
 # %%
 # Other people wrote the last third of the digits. Do these images resemble the rest?
-# No: nearest neighbours among the first images are right less often than after
-# shuffling.
+# No: nearest neighbours among the first images give the right label less often than
+# after shuffling.
 n_first = 1200
 rows = images.reshape(len(images), -1)
 shift = train_test_shift(

@@ -5,9 +5,9 @@ When fine-tuning pays: frozen or fine-tuned
 Should you freeze an encoder and train a linear readout or an MLP, fine-tune the whole
 encoder, or train the same network from scratch? The answer depends on the number of
 labels. The paper asks this question for a ResNet-50 (Li, Bornschein and Hutter, 2023,
-section 4, "Data Efficiency"). In this example all four options are readouts of one
+section 4, "Data Efficiency"). In this example, all four options are readouts of one
 switcher. So there is a single codelength, and the posterior shows after how many labels
-it pays to train the encoder.
+fine-tuning pays off.
 
 The encoder is a small network that was trained to classify the handwritten digits 0 to
 4. The task is to classify the digits 5 to 9, which were not in its training data.
@@ -94,9 +94,9 @@ for name, nats in zip(
 print(f"{'all, with switching':22} {switcher.codelength_:6.1f} nats")
 
 # %%
-# Top: regret relative to training from scratch; below zero the code is shorter. Bottom:
-# the posterior before each digit. At first the frozen linear readout has some weight.
-# Within the first hundred labels, fine-tuning becomes better. After a few hundred
+# Top: regret relative to training from scratch (below zero, the code is shorter).
+# Bottom: the posterior before each label. At first, the frozen linear readout predicts
+# best. Within the first hundred labels, fine-tuning becomes better. After a few hundred
 # labels, the network from scratch costs no more per label than the fine-tuned one.
 figure, (above, below) = plt.subplots(2, 1, figsize=(7, 7), sharex=True)
 display = PosteriorDisplay.from_estimator(switcher, ax=below, log_x=False)

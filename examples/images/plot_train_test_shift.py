@@ -9,14 +9,14 @@ before the evaluation. This example tests three datasets: the digits, whose last
 was written by other people; the digits after reshuffling; and breast cancer, split
 after two thirds of the rows.
 
-Result: the digits are shifted, by two points of accuracy for a nearest neighbour and by
-almost five for a logistic regression. This test finds no shift in the reshuffled digits
+Result: the digits are shifted. This costs a nearest neighbour two points of accuracy,
+and a logistic regression almost five. This test finds no shift in the reshuffled digits
 or in breast cancer.
 """
 
 # %%
-# There is a shift if the accuracy on the original split is extreme among the accuracies
-# on reshuffled splits of the same sizes.
+# The test finds a shift if the accuracy on the original split is extreme among the
+# accuracies on reshuffled splits of the same sizes.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -51,7 +51,8 @@ for name, shift in shifts.items():
     print(f"{name}\n{shift.summary()}\n")
 
 # %%
-# The filled marker is the original split; circles are nineteen reshuffled splits.
+# The filled marker is the accuracy on the original split. The circles are accuracies on
+# nineteen reshuffled splits.
 figure, panels = plt.subplots(1, len(shifts), figsize=(9.0, 3.4), layout="constrained")
 for ax, (name, shift) in zip(panels, shifts.items(), strict=True):
     for i, (original, *others) in enumerate(100 * shift.test_accuracies):

@@ -40,8 +40,8 @@ tables = {
 }
 
 # %%
-# Friedman's test shows whether encoders differ at all, and the critical difference
-# shows which of them differ. The paper prints 1.894 for objectives and 3.65 for sizes,
+# Friedman's test shows whether the encoders differ at all, and the critical difference
+# shows which pairs differ. The paper prints 1.894 for objectives and 3.65 for sizes,
 # both with the constant for 14 encoders. Here the constant is for the number of
 # encoders compared.
 for title, names in tables.items():
@@ -58,7 +58,7 @@ for title, names in tables.items():
     display.figure_.suptitle(f"{title}, {n_datasets} datasets")
 
 # %%
-# Rank intervals show how much an average rank varies if the datasets are resampled.
+# Rank intervals show how much average ranks vary when the datasets are resampled.
 heights = [len(names) for names in tables.values()]
 figure, panels = plt.subplots(
     2, figsize=(6.4, 6.0), layout="constrained", height_ratios=heights
@@ -77,10 +77,10 @@ for ax, (title, names) in zip(panels, tables.items(), strict=True):
 panels[-1].set_xlabel("average rank, with the middle 90 % of 1,000 resamples")
 
 # %%
-# Wilcoxon's signed-rank test compares log ratios of the codelengths of a pair. Other
-# encoders only matter for Holm's correction, which depends on the number of pairs. DINO
-# and MAE are not among the pairs printed here, although the difference between their
-# average ranks is significant.
+# Wilcoxon's signed-rank test uses the log ratios of the codelengths of two encoders.
+# Other encoders only matter for Holm's correction, which is for all pairs together.
+# DINO and MAE are not among the pairs printed here, although the difference between
+# their average ranks is significant.
 scores = np.transpose([codelengths[name] for name in objectives])
 result = pairwise_wilcoxon(scores)
 print("\nPairs that differ (Wilcoxon, Holm-adjusted p < 0.1):")

@@ -2,18 +2,18 @@
 Ranks by group of tasks: natural, specialised, structured
 =========================================================
 
-VTAB has natural, specialised and structured tasks. The paper ranks six encoders within
-each group, in a table of average ranks and in box plots in its appendix on codelengths.
-This example computes the ranks from the paper's table of codelengths in ``tests/data``
-and trains nothing.
+VTAB has natural, specialised and structured tasks. In its appendix on codelengths, the
+paper ranks six encoders within each group, in a table of average ranks and in box
+plots. This example computes the ranks from the paper's table of codelengths in
+``tests/data`` and trains nothing.
 
 Result: DINO is best on natural and specialised tasks. BYOL is best on structured tasks,
 where the encoders trained with labels are the worst of their architectures. MAE is last
 on natural tasks and second on structured tasks. All of this agrees with the paper.
-However, the paper's thresholds use the constant for 14 encoders, and those of
-specialised and structured tasks are swapped. With the correct thresholds, more pairs
-differ significantly on natural tasks: DINO and SimCLR, BYOL and MAE, and MAE and the
-supervised ViT. On the four specialised tasks only DINO and SimCLR differ.
+However, the paper's critical differences use the constant for 14 encoders, and those of
+specialised and structured tasks are swapped. With the correct critical differences,
+more pairs differ significantly on natural tasks: DINO and SimCLR, BYOL and MAE, and MAE
+and the supervised ViT. On the four specialised tasks only DINO and SimCLR differ.
 """
 
 # %%

@@ -3,16 +3,16 @@ Codelengths on the original and on reshuffled splits
 ====================================================
 
 In some VTAB tasks, the train and test parts have different distributions. So the paper
-merges both parts and splits them again before it codes the labels of the train part.
-Its appendix also has a table of codelengths on the original train parts, after the
-figure on distribution shift. This example reads both tables from ``tests/data`` and
+merges both parts and splits them at random, and then codes the labels of the new train
+part. Its appendix also has a table of codelengths on the original train parts, after
+the figure on distribution shift. This example reads both tables from ``tests/data`` and
 trains nothing.
 
 Result: on six tasks (Pets, PatchCamelyon, Retinopathy, DMLab, KittiDistance and
 SmallNORBElevation) all six codes are shorter on the original train part. On these
 tasks, the original train part is easier than a mixture of both parts. On Caltech101,
 Cifar100, DTD and SVHN, five of the six codes are longer. A shift affects all encoders
-in the same way, so their ranking does not change, apart from two encoders that tie on
+in a similar way, so their ranking does not change, apart from two encoders that tie on
 the reshuffled tasks.
 """
 
@@ -64,7 +64,8 @@ for name, (mixed, own) in zip(names, ranks.T, strict=True):
     print(f"{name:18s}{mixed:12.2f}{own:10.2f}")
 
 # %%
-# As in the paper's table, blue means longer on the original part and red shorter.
+# As in the paper's table, blue means that a code is longer on the original part, and
+# red that it is shorter.
 figure, ax = plt.subplots(figsize=(9.0, 3.6), layout="constrained")
 largest = np.abs(change).max()
 image = ax.imshow(change, cmap="RdBu", vmin=-largest, vmax=largest, aspect="auto")

@@ -11,7 +11,7 @@ held-out accuracy of a logistic regression and by codelength.
 Result: average accuracy and average rank by accuracy order the six encoders in the same
 way. The average rank by codelength differs: it places 200 random features above the raw
 features, and 20 random features above three principal components. The reason is that a
-codelength also reflects how well non-linear readouts can use an encoder.
+codelength also reflects how well non-linear readouts can use the features.
 """
 
 # %%
@@ -121,8 +121,8 @@ for i, name in enumerate(encoders):
     print(f"{name:18s}", *(f"{a[i]:14.2f} ({p[i]:.0f}.)" for a, p in columns))
 
 # %%
-# Rank 1 is at the top. Wherever the points fall from left to right, the averages
-# disagree.
+# Rank 1 is at the top. Where a point is lower than another one to its left, the two
+# averages disagree about these encoders.
 figure, panels = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained")
 shown = [
     ("the paper, 19 tasks", list(paper), accuracy, rank),

@@ -4,14 +4,14 @@ A method for torchgeo-bench
 
 torchgeo-bench evaluates encoders with functions such as ``evaluate_logistic(x_train,
 y_train, x_val, y_val, x_test, y_test, ...)``, which sweeps 40 values of C on the
-validation split. The function below takes the same arguments, except the arguments of
-the sweep, and measures a codelength. You need not choose C or the scaling of features.
+validation split. The function below takes the same arguments, without those of the
+sweep, and measures a codelength. You need not choose C or the scaling of features.
 One pass also gives a *label-efficiency curve*, and several orders give the *spread over
 seeds*.
 
 To use this function in torchgeo-bench, add it to ``torchgeo_bench/main.py``, which
 defines ``EvaluationResult``, and add ``"mdl"`` to the methods. In this example, digits
-replace scenes, and sets of pixels replace encoders. For folders of kaiko's eva you need
+replace scenes, and sets of pixels replace encoders. For output of kaiko's eva, you need
 no code: ``sklearn-mdl rank`` reads these folders and writes the long table as
 ``scores.csv``.
 """
@@ -102,8 +102,9 @@ for model, features in encoders.items():
 # %%
 # Long CSV
 # --------
-# This is the format of evaluma, the ranking tool of torchgeo-bench. It assumes that
-# higher is better, so the table contains savings relative to the uniform code.
+# The table below is in the format of evaluma, the ranking tool of torchgeo-bench. Since
+# evaluma assumes that higher is better, the scores are savings relative to the uniform
+# code.
 
 writer = csv.writer(sys.stdout)
 writer.writerow(["model", "dataset", "metric", "score", "seed"])

@@ -2,9 +2,9 @@
 Compare with probes, LogME and other codes
 ==========================================
 
-This example compares four encoders of digits by the usual protocols: accuracies of
-probes, several codes, evidence and sample complexity. We add two references: random
-features, and the pixels of other digits ("shuffled").
+This example compares four encoders of digits by common protocols: accuracies of probes,
+several codes, LogME and sample complexity. We add two references: an encoder with
+random weights, and the pixels of other digits ("shuffled").
 
 Result: the kernel map ranks first by both trained probes, by LogME, by all codes and by
 all measures derived from codes, once tied with the pixels. Nearest neighbours rank the
@@ -12,11 +12,11 @@ pixels first. Selectivity ranks the kernel map last, since informative features 
 help with the control task. The random encoder, which is as wide as the kernel map, has
 a better linear probe than the pixels but a longer code. Given the pixels of other
 digits, every code is longer than the uniform code. The block-wise code is the longest,
-since nothing limits an overconfident classifier.
+because its logistic regression is overconfident.
 """
 
 # %%
-# Small settings keep this example fast. If None, a protocol uses its default settings.
+# Small settings keep this example fast. A protocol with None has its default settings.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits

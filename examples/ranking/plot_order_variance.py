@@ -4,13 +4,13 @@ Variance over orders of the examples
 
 A codelength depends on the order of the rows. Li, Bornschein and Hutter (2023, "the
 paper") evaluate one encoder on five orders of CIFAR-100 (appendix, "Data ordering and
-Variance of MDL score"). The standard deviation is 134 nats in 55,906, or 0.24 %, far
-less than the difference from the encoders ranked next to it. This example does the same
-for 900 digits, three encoders and five orders.
+Variance of MDL score"). The standard deviation is 134 nats, or 0.24 % of the mean,
+55,906 nats. This is far less than the differences from the encoders ranked next to this
+one. This example does the same for 900 digits, three encoders and five orders.
 
-Result: the standard deviation is 5 to 7 % of these short codes. This is twenty to
-thirty times the paper's percentage, which comes from many more examples. The ranking is
-still clear, since no interval of a difference contains zero.
+Result: the standard deviation is 5 to 7 % of the mean. This is twenty to thirty times
+the paper's percentage, because there are far fewer examples. The ranking is still
+clear, since no interval of a difference contains zero.
 """
 
 # %%
@@ -58,7 +58,7 @@ for (i, j), mean, sd, low, high in zip(
     print(f"{pair:24s}{mean[0]:7.1f}{sd[0]:8.1f}   [{low[0]:.1f}, {high[0]:.1f}]")
 
 # %%
-# Each line joins the codelengths of one order.
+# Each line connects the codelengths in one order.
 figure, ax = plt.subplots(layout="constrained")
 for k, column in enumerate(nats.T):
     ax.plot(column, range(len(names)), f"{'osD^v'[k]}-", label=f"order {k}")

@@ -3,12 +3,12 @@ Rank encoders over datasets
 ===========================
 
 This example ranks three unsupervised encoders on two datasets, each in two random
-orders of its rows. The orders are the same for all encoders, so their codelengths are
-paired.
+orders of its rows. All encoders get the same orders, so their codelengths can be
+compared order by order.
 """
 
 # %%
-# Encoders are fitted without labels. An encoder that requires labels raises an error.
+# Encoders are fitted without labels. If an encoder needs labels, an error is raised.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.decomposition import PCA
@@ -36,7 +36,8 @@ encoders = {
 }
 
 # %%
-# A small grid of readouts keeps this example fast. Leave it out to use the default.
+# A small grid of readouts keeps this example fast. For the default readouts, use
+# ``RepresentationScorer()``.
 readouts = readout_grid(hidden_layer_sizes=[(), (64,)], lr=[3e-3, 1e-2])
 scorer = RepresentationScorer(MDLReadoutSwitcher(readouts), n_orders=2)
 print(scorer.fit(datasets, encoders).summary())

@@ -69,8 +69,8 @@ def read(folder, encoders):
 
 
 # %%
-# A codelength includes the cost of every label from the first one, under a mixture of
-# the readouts of a grid. A probe is a single readout trained on all of these rows.
+# A codelength includes the cost of every coded label, from the first one on, under a
+# mixture of readouts. A probe is a single readout trained on all coded rows.
 def rank(datasets):
     readouts = readout_grid(
         hidden_layer_sizes=[(), (64,)], lr=[3e-3], n_replay_streams=5
@@ -97,8 +97,8 @@ def errors(datasets):
 
 
 # %%
-# Print one row for each encoder, with the best codelength first. Intervals show how
-# much an average rank varies if the datasets are resampled. With only four datasets,
+# Print one row for each encoder, with the shortest code first. Intervals show how much
+# an average rank varies when the datasets are resampled. With only four datasets,
 # the intervals are too short.
 def show(ax, title, scorer, errors):
     test = friedman_test(scorer.codelengths_)

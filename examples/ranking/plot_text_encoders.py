@@ -37,7 +37,7 @@ class Letters:
 
 
 # %%
-# A pre-trained encoder should do better than n-grams. This stand-in does not.
+# A pre-trained encoder should have a shorter code than n-grams. This stand-in does not.
 encoders = {"letters": TextEncoder(Letters()), **text_baselines(width=32)}
 scorer = RepresentationScorer(random_state=0).fit({"topic": (texts, labels)}, encoders)
 print(scorer.verdict())

@@ -57,6 +57,8 @@ for _ in range(400):
 
 
 # %%
+# A transformer computes the features of one layer with one pooling. The search tries
+# all combinations.
 class Features(TransformerMixin, BaseEstimator):
     """Features of a layer, pooled over positions; layer 0 is the image itself."""
 

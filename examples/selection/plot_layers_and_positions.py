@@ -66,7 +66,8 @@ for _ in range(N_STEPS):
 print(f"{loss.item():.2f} nats per byte, {math.log(256):.2f} before training")
 
 # %%
-# The labelled texts are other docstrings: are they about text or about numbers?
+# The labelled texts are other docstrings. The task is to decide whether a docstring is
+# about text or about numbers.
 docstrings = [
     (inspect.getdoc(thing), topic)
     for topic, home in {"text": str, "numbers": math}.items()
@@ -95,7 +96,7 @@ ViewPosteriorDisplay.from_comparison(comparison)
 plt.show()
 
 # %%
-# Every prediction was made before its label was known, so you can evaluate the mixture
-# of all views as a detector without held-out rows.
+# Every label was predicted before it was revealed, so you can evaluate the mixture of
+# all views as a detector without held-out rows.
 scores = positive_probabilities(probe.codelengths_, labels[probe.order_], "text")
 print(detection_measures(labels[probe.order_] == "text", scores))

@@ -2,9 +2,10 @@
 Choose the width of a PCA in a grid search
 ==========================================
 
-A :class:`~sklearn_mdl.RepresentationScorer` can score any transformer. Pass
-``cv=PrequentialSplit()`` (:class:`~sklearn_mdl.PrequentialSplit`), a single split in
-which all rows are both train and test rows.
+A :class:`~sklearn_mdl.RepresentationScorer` can score any unsupervised transformer in
+scikit-learn's searches. Pass ``cv=PrequentialSplit()``
+(:class:`~sklearn_mdl.PrequentialSplit`), a single split in which all rows are both
+training and test rows.
 """
 
 # %%

@@ -3,9 +3,9 @@ Which features carry the labels: permutation importance in nats
 ===============================================================
 
 To measure the importance of a feature, permute it and see how much longer the code of
-the labels becomes. For the training rows use
+the labels becomes. For training rows, use
 :func:`~sklearn_mdl.model_selection.refit_codelength_scorer`, which refits on the
-permuted rows. For other rows use :func:`~sklearn_mdl.heldout_codelength_scorer`.
+permuted rows. For held-out rows, use :func:`~sklearn_mdl.heldout_codelength_scorer`.
 """
 
 # %%

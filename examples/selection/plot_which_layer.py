@@ -3,8 +3,9 @@ Which layer? One code over all of them
 ======================================
 
 Every layer of a network is a representation. Here one list contains readouts on all
-layers of a small network, each using the columns of one layer. So there is one code,
-and its posterior over layers shows which layer is best after each number of labels.
+layers of a small network. Each readout uses the columns of one layer. So there is one
+code, and the posterior over layers shows which layer is best after each number of
+labels.
 """
 
 # %%
@@ -67,7 +68,7 @@ for (name, nats), weight in zip(
 print(f"all layers    {switcher.codelength_:8.1f} nats")
 
 # %%
-# Draw the posterior. The last layer has discarded information that its own task did not
-# need.
+# Draw the posterior. The last layer has discarded information that the network's own
+# task did not need.
 PosteriorDisplay.from_estimator(switcher, by="view")
 plt.show()

@@ -67,6 +67,6 @@ for cell in scorer.cells_:
     print(f"{cell.dataset:20s}{cell.encoder:16s}{means}{cell.per_example:18.3f}")
 
 # %%
-# Draw the paper's table as a heat map, with numbers of hidden layers (0 is linear).
+# Draw a heat map like the paper's table, with numbers of hidden layers (0 is linear).
 RankingHeatmapDisplay.from_scorer(scorer, kind="preferred-readout")
 plt.show()

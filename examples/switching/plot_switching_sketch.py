@@ -8,10 +8,10 @@ curve is a codelength, and switching at the crossings gives the smallest area. T
 example draws such curves for three readouts of handwritten digits: linear, nearest
 neighbours and an MLP.
 
-Result: two curves cross. Nearest neighbours predict best up to about 640 digits, and
-then the MLP does. The linear readout is never best. The best single readout needs 261.4
-nats, and the best sequence of two blocks needs 245.8. The mixture, which has to find
-out when to switch, needs 251.5.
+Result: two curves cross. Nearest neighbours predict best for the first 640 digits or
+so, and the MLP predicts best after them. The linear readout is never best. The best
+single readout needs 261.4 nats, and the best sequence of two blocks needs 245.8. The
+mixture, which has to find out when to switch, needs 251.5.
 """
 
 # %%
@@ -57,7 +57,7 @@ for start, stop in pairwise(ends):
 
 # %%
 # Compare the areas. The best two blocks are only known in hindsight. The mixture has to
-# find them during the pass, at a cost.
+# find them during the pass, which costs nats.
 total = losses.sum(axis=0)
 segments = best_segments(losses, n_blocks=2, prior=FixedShare(m=2))
 best = [names[segments.experts[start]] for start in segments.starts]

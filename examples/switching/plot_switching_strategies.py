@@ -33,7 +33,7 @@ from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switching import ElementwiseMixture, RunLength, best_segments
 
 LOSSES = None  # or a file of losses
-N_DIGITS = 1797  # use fewer digits for a faster run
+N_DIGITS = 1797  # fewer digits run faster
 
 if LOSSES is not None:
     losses = load_losses(LOSSES).losses
@@ -68,17 +68,17 @@ for name, curve in curves.items():
 # %%
 # Split each codelength into two parts. *Learning* is the loss of the best three blocks.
 # *Switching* is the rest. It is at most ``-log p``, where ``p`` is the prior
-# probability of these blocks (see the paper's Theorem 1). So a strategy loses little if
-# its prior expects few switches.
+# probability of these blocks (see the paper's Theorem 1). So switching costs little if
+# the prior expects few switches.
 switching = curves["fixed share, m = 2"].sum() - segments.loss
 print(f"\nswitching cost {switching:.1f} nats, at most {segments.prior_cost:.1f}")
 others = {name: prior for name, prior in strategies.items() if "element" not in name}
 RegretSplitDisplay.from_losses(losses, others, n_blocks=3)
 
 # %%
-# Draw the paper's figure: regret relative to fixed share. Below zero, a strategy is
-# better than fixed share. The curve of the elementwise mixture leaves the figure, since
-# this mixture never learns which readouts are good.
+# Draw regret relative to fixed share, as in the paper's figure. Below zero, a strategy
+# is better than fixed share. The curve of the elementwise mixture leaves the figure,
+# since this mixture never learns which readouts are good.
 display = CodelengthDisplay.from_codelengths(curves, reference="fixed share, m = 2")
 gaps = [np.cumsum(c - curves["fixed share, m = 2"]) for c in curves.values()]
 display.ax_.set_ylim(1.3 * np.min(gaps), 1.3 * np.max(gaps[:-1]))

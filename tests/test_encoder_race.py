@@ -203,8 +203,14 @@ def test_parameters_are_refused_before_any_label():
     growing = MDLReadoutSwitcher(new_classes="escape")
     lda = LinearDiscriminantAnalysis()
     cases = [
-        (EncoderRace(["a"], 3), "at least two encoders with different names"),
-        (EncoderRace(["a", "a"], 3), "at least two encoders with different names"),
+        (
+            EncoderRace(["a"], 3),
+            "encoders must be at least two different names, or a mapping from such names",
+        ),
+        (
+            EncoderRace(["a", "a"], 3),
+            "encoders must be at least two different names, or a mapping from such names",
+        ),
         (EncoderRace(["a", "b"]), "n_classes must be an integer of at least 2"),
         (EncoderRace(["a", "b"], 3, switcher=real), "n_classes must be None"),
         (

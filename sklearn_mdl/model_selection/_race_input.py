@@ -155,7 +155,7 @@ def encoders_by_name(
         )
     encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
     if len(encoders) < 2 or len(encoders) < len(given):
-        required = "at least two encoders with different names"
+        required = "at least two different names, or a mapping from such names"
         cure = "for example, pass {'clip': encoder, 'raw': None}, or ['clip', 'dino']"
         raise invalid("encoders", required, list(given), cure)
     for name, encoder in checked_encoders(encoders).items():

@@ -202,15 +202,10 @@ def test_parameters_are_refused_before_any_label():
     real = MDLReadoutSwitcherRegressor([])
     growing = MDLReadoutSwitcher(new_classes="escape")
     lda = LinearDiscriminantAnalysis()
+    few = "encoders must be at least two different names, or a mapping from such names"
     cases = [
-        (
-            EncoderRace(["a"], 3),
-            "encoders must be at least two different names, or a mapping from such names",
-        ),
-        (
-            EncoderRace(["a", "a"], 3),
-            "encoders must be at least two different names, or a mapping from such names",
-        ),
+        (EncoderRace(["a"], 3), few),
+        (EncoderRace(["a", "a"], 3), few),
         (EncoderRace(["a", "b"]), "n_classes must be an integer of at least 2"),
         (EncoderRace(["a", "b"], 3, switcher=real), "n_classes must be None"),
         (

@@ -739,7 +739,8 @@ def test_a_kernel_of_two_rows_works_as_the_error_says():
 def test_factors_that_memory_cannot_hold_are_refused(monkeypatch):
     monkeypatch.setattr(_kernel_learners, "memory_of", lambda device: 4 * 60**2 - 1)
     with pytest.raises(
-        MemoryError, match=r"Exact kernels of 60 rows .* max_exact=39 to every"
+        MemoryError,
+        match=r"Exact kernels of 60 rows .* max_exact=39 to every kernel readout$",
     ):
         KernelReadout(max_exact=None).fit(*digits(60))
     KernelReadout().fit(*digits(60))
@@ -765,7 +766,8 @@ def test_whitening_is_refused_where_both_rows_and_features_are_many():
 def test_one_factor_serves_no_labellings_where_labels_whiten():
     X, y = digits(60)
     readout = kind("within classes").fit(X, y)
-    with pytest.raises(ValueError, match='"whiten", or fit clone'):
+    said = r'pass scaling="whiten", or fit clone\(readout\) to each labelling$'
+    with pytest.raises(ValueError, match=said):
         readout.predict_relabelled(y[None], X)
     readouts = [kind("within classes"), kind("whitened")]
     both, one = (

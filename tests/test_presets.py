@@ -264,7 +264,10 @@ def test_settings_that_readouts_lack_are_refused_with_the_nearest(settings, word
 def test_grids_of_regressors_refuse_them_too():
     with pytest.raises(TypeError, match=r"MLPReadoutRegressor, .* mean 'likelihood'"):
         regressor_grid(likelyhood="gaussian")
-    said = "all combinations are built, got .*; pass a list of values, such as distrib"
+    said = (
+        "a scalar or a list if all combinations are built, got .*; pass a list of "
+        r"values, such as distribution.rvs\(5\)$"
+    )
     with pytest.raises(ValueError, match=said):  # n_samples is not an option here
         regressor_grid(lr=loguniform(1, 2))
     assert len(regressor_grid(lr=loguniform(1, 2).rvs(5))) == 5

@@ -328,7 +328,8 @@ def test_a_trace_that_does_not_fit_in_memory_is_refused_with_what_to_do(
     X, y = rows_and_labels()
     monkeypatch.setattr(run_module, "memory_of", lambda device: 6000)
     switcher = pool().partial_fit(X[:100], y[:100], classes=range(3))
-    with pytest.raises(MemoryError, match=r"need 8\.4e-06 GB.*pass store=path to a sw"):
+    said = r"need 8\.4e-06 GB.*pass store=path to a switcher to keep them on disk$"
+    with pytest.raises(MemoryError, match=said):
         switcher.partial_fit(X[100:], y[100:])
     with pytest.raises(MemoryError, match=r"150 examples \(readouts: 3\) need"):
         switcher.fit(X, y)

@@ -48,7 +48,7 @@ CONTENDERS = {
     "nets raced": {"readouts": "nets"},
 }
 # We chose the rule on these cells and on the two long streams. The last choice, among
-# five ways to retire kernels, used all cells. We chose `pool_slack` without any cell, on
+# five ways to retire kernels, used all cells. We chose `pool_slack` without cells, on
 # the two long streams and on two of ``million.py``: repeated rows, and the teacher.
 SOUGHT_ON = {
     "caltech101/conv_cpc-mnist",

@@ -788,7 +788,8 @@ WRONG_CALLS = {
         lambda X: X,
         lambda y: y,
         {"classes": range(9)},
-        "classes must be .*fit clone",
+        r"classes must be .*, the classes of this stream, got .*; omit classes, or "
+        r"begin a new stream with clone\(estimator\)$",
     ),
     "NaN": (lambda X: X * np.nan, lambda y: y, {}, "Input X contains NaN"),
     "lengths": (lambda X: X, lambda y: y[1:], {}, "inconsistent numbers of samples"),

@@ -573,8 +573,11 @@ def test_keys_are_the_same_in_every_process(tmp_path):
 
 
 OWN = """
+from collections import deque
 from functools import cached_property, lru_cache, partial
+from types import SimpleNamespace
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from torch import nn
 
@@ -681,6 +684,21 @@ def by_method(X):
 
 def by_partial(X):
     return PARTIAL(np.asarray(X))
+
+
+SPACE = SimpleNamespace(steps=deque([lambda X: X, 1 * 3]))
+LAYER = nn.Sequential(nn.Linear(2, 2))
+LAYER.requires_grad_(False)[0].weight.fill_(1 * 3)
+LAYER[0].bias.zero_()
+LAYER.label = lambda: "cannot be pickled"
+
+
+def by_library_object(X):
+    return np.asarray(X) * SPACE.steps[1]
+
+
+def by_layer(X):
+    return LAYER(torch.ones(len(X), 2)).numpy()
 """
 OWN_ENCODERS = {
     "class": lambda own: own.Scaled(),
@@ -705,6 +723,8 @@ OWN_ENCODERS = {
     "called function": lambda own: own.Calling(),
     "method of a variable": lambda own: FunctionTransformer(own.by_method),
     "partial lambda": lambda own: FunctionTransformer(own.by_partial),
+    "library object": lambda own: FunctionTransformer(own.by_library_object),
+    "weights of a variable": lambda own: FunctionTransformer(own.by_layer),
 }
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from joblib.hashing import NumpyHasher
-from sklearn.base import BaseEstimator
 
 PACKAGES = {"site-packages", "dist-packages"}  # names of folders of libraries
 LIBRARIES = Path(sysconfig.get_path("stdlib")), Path(__file__).parents[2]
@@ -26,10 +25,10 @@ CACHED = type(cache(len))  # class of functions with a cache
 PARTS: dict[type, tuple[str, ...]] = {  # the attributes to read
     **dict.fromkeys([cached_property, singledispatchmethod], ("func",)),
     **dict.fromkeys([staticmethod, classmethod], ("__func__",)),
-    **{property: ("fget",), CACHED: ("__wrapped__",), ModuleType: ("__name__",)},
+    **{property: ("fget", "fset"), CACHED: ("__wrapped__",), ModuleType: ("__name__",)},
     MethodType: ("__func__", "__self__"),
     partial: ("func", "args", "keywords"),
-    CodeType: ("co_code", "co_names", "co_consts"),
+    CodeType: ("co_code", "co_names", "co_varnames", "co_consts"),
 }
 
 
@@ -87,8 +86,8 @@ def readable(part: object, seen: set[int]) -> object:
 
     The code of users' classes and functions is read without files and lines, but with
     the global variables that they read. Code of libraries is only named, and so are
-    parts whose identities are in `seen`. Of other parts, the hash is returned. Users'
-    objects and estimators that cannot be pickled are read by their public attributes.
+    parts whose identities are in `seen`. Of other parts, the hash is returned or, if
+    they cannot be pickled, what pickle would write of them, read in the same way.
     """
     kind = ModuleType if isinstance(part, ModuleType) else type(part)
     if kind in PARTS:
@@ -134,13 +133,13 @@ def _parts(own: object) -> Iterator[tuple[str, object]]:
         yield "closure", [cell.cell_contents for cell in cells if cell != EMPTY]
         yield "wrapped", getattr(own, "__wrapped__", None)
         yield from _named(own.__globals__, _names_in(own.__code__))
+    elif "__wrapped__" in getattr(own, "__dict__", {}):
+        yield from [("type", type(own)), ("wrapped", vars(own)["__wrapped__"])]
     else:
-        values, names = getattr(own, "__dict__", {}), list[str]()
-        if "__wrapped__" in values:
-            names = ["__wrapped__"]
-        elif isinstance(own, BaseEstimator) or _is_own(type(own)):
-            names = [name for name in sorted(values) if not name.startswith("_")]
-        yield from [("type", type(own)), *_named(values, names)]
+        yield "type", type(own)
+        with suppress(Exception):  # not even its parts can be pickled
+            state = own.__reduce_ex__(4)
+            yield "state", [list(p) if isinstance(p, Iterator) else p for p in state]
 
 
 def _named(

@@ -81,8 +81,8 @@ class CurveReading(NamedTuple):
     ----------
     value : float
     is_bound : bool
-        True if `value` is only a lower bound, because the curve ends too early or its
-        first size exceeds 1.
+        True if labels outside the curve may increase `value`, since the curve ends too
+        early or, for a surplus, its first size exceeds 1.
     """
 
     value: float
@@ -99,8 +99,8 @@ def surplus_description_length(
     """Return the number of nats that a run costs above a target loss per label.
 
     Let ``L(n)`` be the expected loss after ``n`` labels. The surplus is ``sum_n max(0,
-    L(n) - epsilon)``, the part of the codelength that is due to learning. Labels add
-    nothing while the expected loss is at most ``epsilon``.
+    L(n) - epsilon)``, the part of the codelength that is due to learning. A label
+    adds nothing if its expected loss is at most ``epsilon``.
 
     Parameters
     ----------
@@ -120,8 +120,9 @@ def surplus_description_length(
     Returns
     -------
     surplus : CurveReading
-        Surplus in nats. It is a lower bound if the last loss exceeds ``epsilon / 2`` or
-        the smallest size exceeds 1.
+        Surplus in nats. If the last loss exceeds ``epsilon / 2`` or the smallest size
+        exceeds 1, part of the surplus may be outside the measured sizes, and `is_bound`
+        is True. With few sizes, the value can still be too large.
 
     Raises
     ------

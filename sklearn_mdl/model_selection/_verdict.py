@@ -24,7 +24,7 @@ ONE_ORDER = (
     "With one order and few labels or groups per class, false alarms can be more "
     "frequent than alpha if classes are well separated; pass n_orders=4 (--n-orders 4)."
 )
-NO_GAIN = " No code is shorter than that of the labels without features."
+NO_GAIN = " No code is shorter than both the uniform code and that of the labels alone."
 MISSING = (
     "The difference cannot be tested: losses of single examples are missing (fit "
     "again), or all rows are in one group."

@@ -665,7 +665,7 @@ def test_the_verdict_says_that_traces_are_gone(tmp_path):
     for path in (tmp_path / "cells").glob("*.safetensors"):
         path.unlink()
     for text in (scorer.summary(), str(scorer.best()), str(scorer.best("d0"))):
-        assert "losses of single examples are missing (fit again)" in text
+        assert "If losses of single examples are missing, fit again; otherwise" in text
 
 
 def test_pairs_come_by_what_they_say():

@@ -225,12 +225,12 @@ def sample_complexity(
     Returns
     -------
     complexity : CurveReading
-        For a run, the number of labels learned before the last prediction of the first
-        interval such that its mean and all later means are at most `epsilon`. So a few
-        lucky predictions have little effect. With `sizes`, the first size such that its
-        loss and all later losses are at most `epsilon`. If the last mean or loss
-        exceeds `epsilon`, the value is a lower bound: the number of labels learned
-        before the last prediction, or the last size.
+        For a run, find the first interval from which on all mean losses are at most
+        `epsilon`. The value is the number of labels learned before the last prediction
+        of this interval. So a few lucky predictions have little effect. With `sizes`,
+        the value is the first size from which on all losses are at most `epsilon`. If
+        the last mean or loss exceeds `epsilon`, the value is a lower bound: the number
+        of labels learned before the last prediction, or the last size.
 
     Raises
     ------
@@ -252,11 +252,8 @@ def sample_complexity(
         means, reached = curve.losses, curve.stops - 1
     else:
         means, reached = _checked_sizes(losses, sizes)
-    above = np.flatnonzero(means > epsilon)
-    first = above[-1] + 1 if above.size else 0
-    if first == len(means):
-        return CurveReading(float(reached[-1]), True)
-    return CurveReading(float(reached[first]), False)
+    first = int(np.flatnonzero(np.append(True, means > epsilon))[-1])
+    return CurveReading(float(reached[: first + 1][-1]), first == len(means))
 
 
 def _checked_sizes(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
@@ -285,10 +282,11 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
 
 
 def check_losses(name: str, losses: Floats) -> None:
-    """Raise ValueError if a loss is NaN, or negative by more than a rounding error."""
-    if np.isnan(losses).any() or losses.min() < -1e-9:
-        cure = "pass codelengths of classes, -np.log(probabilities), without NaN"
-        raise invalid(name, "at least 0 and not NaN", float(losses.min()), cure)
+    """Raise ValueError if a loss is NaN, infinite, or negative except for rounding."""
+    wrong = losses[~((losses >= -1e-9) & (losses < math.inf))]
+    if wrong.size:
+        cure = "pass codelengths of classes, -np.log(p), where all p are above 0"
+        raise invalid(name, "finite and at least 0", float(wrong[0]), cure)
 
 
 def _checked_loss(epsilon: float, name: str = "epsilon") -> float:

@@ -363,7 +363,9 @@ def test_rank_refuses_groups_that_are_none(study, capsys, group, message):
 
 def test_rank_refuses_a_group_given_twice(study, capsys):
     assert rank(study, "--dataset-group", "a=two", "--dataset-group", "a=three")[0] == 2
-    assert "given once" in complaint(capsys, "rank")
+    said = complaint(capsys, "rank")
+    assert "must be NAME=DATASET,..., with each NAME once, got 'a=three'; for " in said
+    assert "example, pass --dataset-group natural=cifar100,svhn" in said
 
 
 def test_rank_writes_a_page(ranked):

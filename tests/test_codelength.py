@@ -220,8 +220,9 @@ class TestLossDataCurve:
         [
             ([], r"shape .* got \(0,\)"),
             (0.5, r"shape .* got \(\)"),
-            ([0.5, -0.1], "`codelengths` must be at least 0 and not NaN, got -0.1"),
-            ([0.5, np.nan], "at least 0 and not NaN"),
+            ([0.5, -0.1], "`codelengths` must be finite and at least 0, got -0.1"),
+            ([0.5, np.nan], "finite and at least 0, got nan"),
+            ([0.5, np.inf], "finite and at least 0, got inf"),
         ],
     )
     def test_what_is_no_sequence_of_costs_is_refused(self, costs, message):
@@ -359,7 +360,7 @@ class TestReadersOfCurves:
             ([0.5, 0.4], [1.0, 2.0], "two or more increasing integers"),
             ([0.5, 0.4], [-1, 2], "two or more increasing integers"),
             ([0.5], [1, 2], r"`losses` must be .* got \(1,\); pass one loss for each"),
-            ([0.5, -0.4], [1, 2], "`losses` must be at least 0"),
+            ([0.5, -0.4], [1, 2], "`losses` must be finite and at least 0, got -0.4"),
         ],
     )
     def test_bad_sizes_are_refused(self, losses, sizes, message):
@@ -622,7 +623,7 @@ def test_intervals_hold_the_means_of_a_later_ranking_in_other_orders(n_orders):
     [
         (np.ones(39), {"n": 99}, "at least 40 labels, got"),
         (np.ones((1, 1, 1, 50)), {"n": 99}, "`curves` must have shape"),
-        (-np.ones(50), {"n": 99}, "`curves` must be at least 0"),
+        (-np.ones(50), {"n": 99}, "`curves` must be finite and at least 0, got -1"),
         (np.ones(50), {"n": 50}, "`n` must be an integer of at least 51"),
         (np.ones(50), {"n": 99, "level": 1}, "`level` must be a number between"),
         (

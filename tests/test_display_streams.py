@@ -460,7 +460,7 @@ def test_learning_curves_of_a_ranking_are_means_over_its_orders(scorer):
     [
         ({"curves": {}}, "curves must be non-empty"),
         ({"curves": {"a": [[[1.0]]]}}, r"shape .* got \(1, 1, 1\)"),
-        ({"curves": {"a": [1.0, np.nan]}}, "not NaN"),
+        ({"curves": {"a": [1.0, np.nan]}}, "finite and at least 0, got nan"),
         ({"curves": {"a": [1.0]}, "epsilon": -1.0}, "`epsilon` must be a finite loss"),
         ({"curves": {"a": [1.0]}, "n_intervals": 1}, "`n_intervals` must be"),
     ],

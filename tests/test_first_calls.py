@@ -102,6 +102,10 @@ def test_the_folder_of_one_dataset_is_ranked(tmp_path, capsys, monkeypatch, kind
     for path in (folder.parent, folder):
         assert main(["rank", str(path), "--dry-run", "--out", out]) == 0
         assert "wine: 60 rows, 3 classes; all (13), some (4)" in capsys.readouterr().out
+        assert main(["rank", str(path), "--datasets", "foo", "--out", out]) == 2
+        required = "--datasets must be among ['wine'], got 'foo'"
+        said = capsys.readouterr().err
+        assert said == f"sklearn-mdl rank: {required}; pass --datasets wine\n"
 
 
 def test_names_of_datasets_are_checked_before_anything_is_read(tmp_path, capsys):
@@ -111,7 +115,8 @@ def test_names_of_datasets_are_checked_before_anything_is_read(tmp_path, capsys)
     status = main(["rank", str(tmp_path / "features"), "--datasets", "pets", "mnits"])
     assert status == 2
     said = capsys.readouterr().err
-    assert "--datasets must be among ['mnist', 'pets'], got 'mnits'" in said
+    required = "--datasets must be among ['mnist', 'pets'], got 'mnits'"
+    assert said == f"sklearn-mdl rank: {required}; pass --datasets mnist\n"
 
 
 @for_each("verbose", [0, 1])

@@ -35,7 +35,10 @@ def interrupted(monkeypatch):
 
 
 def test_an_interrupted_stream_refuses_to_go_on(interrupted):
-    stopped = "stopped by an error or by pressing Ctrl-C twice; call fit again$"
+    stopped = (
+        r"stopped by an error or by pressing Ctrl-C twice; start again from the first "
+        r"row with clone\(estimator\)\.partial_fit, or call fit with all rows$"
+    )
     with pytest.raises(RuntimeError, match=stopped):
         interrupted.partial_fit(X[40:80], y[40:80])
 

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl.encoders import TimmEncoder
-from sklearn_mdl.encoders._timm import check_name, source_of
+from sklearn_mdl.encoders._timm import check_name, cure_of
 from sklearn_mdl.readouts import ScratchReadout
 
 Image = pytest.importorskip("PIL.Image")
@@ -363,7 +363,28 @@ def test_weights_are_looked_up_under_the_name_that_timm_uses(name, monkeypatch):
 def test_a_model_of_a_hub_is_left_to_the_hub():
     name = "hf-hub:somebody/model"
     check_name(timm, name)
-    assert source_of(timm, name) == f"model.safetensors from {name}"
+    assert cure_of(timm, name) == (
+        "download somebody/model with huggingface_hub.snapshot_download on another "
+        "machine and pass model_name='local-dir:FOLDER'"
+    )
+
+
+def test_the_cure_for_missing_weights_depends_on_the_model(tmp_path):
+    folder, name = f"local-dir:{tmp_path}", "vit_giant_patch14_224"
+    for model, cure in [
+        (folder, r"pass a folder with config\.json and model\.safetensors$"),
+        (
+            name,
+            r"download weights \(timm lists none\) on another machine and pass "
+            r"checkpoint_path=PATH, or pass pretrained=False for random weights$",
+        ),
+    ]:
+        with pytest.raises(OSError, match=rf"could not be loaded .*; {cure}"):
+            TimmEncoder(
+                model, model_options={"depth": 1} if model == name else None
+            ).fit(IMAGES)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'foo'"):
+        TimmEncoder(name, model_options={"foo": 1}).fit(IMAGES)
 
 
 @pytest.mark.parametrize(

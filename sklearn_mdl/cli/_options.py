@@ -102,10 +102,10 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
     for name in [n for d, (arrays, *_) in features.items() for n in (d, *arrays)]:
         if re.search(r"[\x00-\x1f\x7f-\x9f]", name):  # control characters
             raise ValueError(f"Names must be printable, got {name!r}; rename the file")
-    chosen = _named(features, options.datasets, "--datasets")
+    chosen = named(features, options.datasets, "--datasets")
     if options.encoders is not None:
         chosen = {
-            name: (_named(arrays, options.encoders, f"--encoders on {name}"), *rest)
+            name: (named(arrays, options.encoders, f"--encoders on {name}"), *rest)
             for name, (arrays, *rest) in chosen.items()
         }
     most = options.max_rows
@@ -125,14 +125,15 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
     return drawn
 
 
-def _named(items: dict[str, T], names: Sequence[str] | None, what: str) -> dict[str, T]:
+def named(items: dict[str, T], names: Sequence[str] | None, what: str) -> dict[str, T]:
     """Return the items called ``names``, or all items if ``names`` is None."""
     if names is None:
         return items
     unknown = [name for name in names if name not in items]
     if unknown:
         raise ValueError(
-            f"{what} must be among {list(items)}, got {unknown[0]!r}; pass {min(items)}"
+            f"{what} must be among {sorted(items)}, got {unknown[0]!r}; "
+            f"pass {what.split()[0]} {min(items)}"
         )
     return {name: items[name] for name in names}
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sklearn_mdl.baselines import ProtocolComparison
 
 
-HELP = "Rank encoders by precomputed features."
+HELP = "Rank encoders from their precomputed features."
 EXAMPLE = "sklearn-mdl rank features --out ranking --n-orders 3"
 
 
@@ -46,9 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "without a label"
     )
     _options.add_choice(parser, "--missing", ("raise", "drop"), help)
-    help = "name and members of a group of datasets to rank separately; may be repeated"
+    help = "also rank the encoders on only this group of datasets; may be repeated"
     _options.add(parser, "--dataset-group", help, "NAME=DATASET,...", action="append")
-    help = "score up to --n-orders orders, but start no run after this time"
+    help = "score at most --n-orders orders, and start no run after this time"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
         "race the encoders on each dataset first, and do not score those that lose to "
@@ -65,8 +65,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help=help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
     parser.add_argument("--accuracy", action="store_true", help=help)
-    few = "linear up to 500 labels that are classes, else closed-form up to 2,048"
-    others = "default for more labels, and with --device or --precision"
+    few = "linear for at most 500 class labels, closed-form for at most 2,048 labels"
+    others = "the list named default for more labels, or with --device or --precision"
     _options.add_readouts(parser, f"{few}; {others}")
     _options.add_targets(parser)
     _options.add_permutations(parser)
@@ -183,11 +183,8 @@ def _check_datasets(features: Path, names: Sequence[str]) -> None:
     files = [features.resolve(), *features.glob("*"), *filter(Path.is_dir, inner)]
     known = {path.stem for path in files} | {path.name for path in files}
     unknown = [name for name in names if name not in known]
-    if unknown and features.exists():
-        names = sorted(path.name for path in folders) or sorted(known)
-        raise ValueError(
-            f"--datasets must be among {names}, got {unknown[0]!r}; pass {names[0]}"
-        )
+    if folders:
+        _options.named({path.name: path for path in folders}, unknown, "--datasets")
 
 
 def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
@@ -197,8 +194,8 @@ def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
         name, equals, members = text.partition("=")
         if not (name and equals and members) or name in groups:
             raise ValueError(
-                f"A group must be given once, as NAME=DATASET,..., got {text!r}; for "
-                "example, write natural=cifar100,svhn"
+                "--dataset-group must be NAME=DATASET,..., with each NAME once, got "
+                f"{text!r}; for example, pass --dataset-group natural=cifar100,svhn"
             )
         groups[name] = members.split(",")
     return groups or None

@@ -67,14 +67,20 @@ def check_name(timm: ModuleType, name: str) -> None:
         raise invalid("model_name", required, name, f"pass {cure}")
 
 
-def source_of(timm: ModuleType, name: str) -> str:
-    """Return a description of the file with a model's weights, for messages."""
-    if name.startswith(HUBS):
-        return f"model.safetensors from {name}"
+def cure_of(timm: ModuleType, name: str) -> str:
+    """Return what to do if the weights of a model cannot be loaded, for messages."""
+    kind, _, repository = name.partition(":")
+    if kind == "local-dir":
+        return "pass a folder with config.json and model.safetensors"
+    if repository:
+        how = "with huggingface_hub.snapshot_download on another machine"
+        return f"download {repository} {how} and pass model_name='local-dir:FOLDER'"
     config = timm.get_pretrained_cfg(name)
+    file = getattr(config, "url", None) or "weights (timm lists none)"
     if hub := getattr(config, "hf_hub_id", None):  # timm has completed "timm/"
-        return f"model.safetensors from huggingface.co/{hub}"
-    return getattr(config, "url", None) or "a weights file of this model"
+        file = f"model.safetensors from huggingface.co/{hub}"
+    how = "on another machine and pass checkpoint_path=PATH"
+    return f"download {file} {how}, or pass pretrained=False for random weights"
 
 
 def check_network(timm: ModuleType, name: str) -> None:
@@ -93,9 +99,8 @@ def check_network(timm: ModuleType, name: str) -> None:
     repository = getattr(config, "hf_hub_id", None)
     if not repository or getproxies():
         return
-    place = source_of(timm, name).partition("huggingface.co/")[2]
     for file in ("model.safetensors", "pytorch_model.bin"):
-        if isinstance(hub.try_to_load_from_cache(place, file), str):
+        if isinstance(hub.try_to_load_from_cache(repository, file), str):
             return
     address = urlsplit(hub.constants.ENDPOINT)
     port = address.port or (80 if address.scheme == "http" else 443)
@@ -147,7 +152,7 @@ def from_file(
         weights = timm.models.load_state_dict(str(path), weights_only=True)
     except Exception as error:  # torch's own message gives unsafe advice
         reason = f"reading it raises {type(error).__name__}"
-        cure = "download it again, or torch.save(model.state_dict(), path)"
+        cure = "download it again, or torch.save(model.state_dict(), 'new.pth')"
         raise damaged(path, "weights", reason, cure) from error
     heads = _heads(model)
     body = {k: v for k, v in weights.items() if k.rpartition(".")[0] not in heads}
@@ -229,7 +234,7 @@ class TimmEncoder(ImageEncoder):
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or patch
         tokens, "cls" keeps the class token, and "flatten" keeps all values. "model" is
-        the model's own pooling before its classifier, only possible for the last layer.
+        the model's own pooling before its classifier, for the last layer only.
         "default" is "model" for the last layer and "avg" for others. Every layer is
         combined with every pool.
     device : str, default="auto"
@@ -346,11 +351,12 @@ class TimmEncoder(ImageEncoder):
         try:
             check_network(timm, name)
             return cast(nn.Module, timm.create_model(name, pretrained=True, **options))
+        except TypeError:  # for unknown model_options
+            raise
         except Exception as error:  # the hub's client raises many types of errors
             raise OSError(
                 f"Weights of {name!r} could not be loaded ({type(error).__name__}); "
-                f"download {source_of(timm, name)} on another machine and pass "
-                "checkpoint_path=PATH, or pass pretrained=False for random weights"
+                f"{cure_of(timm, name)}"
             ) from error
 
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:

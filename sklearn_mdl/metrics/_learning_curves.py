@@ -81,8 +81,8 @@ class CurveReading(NamedTuple):
     ----------
     value : float
     is_bound : bool
-        True if `value` is only a lower bound, because the curve ends too early or its
-        first size exceeds 1.
+        True if labels outside the curve may increase `value`, since the curve ends too
+        early or, for a surplus, its first size exceeds 1.
     """
 
     value: float
@@ -99,8 +99,8 @@ def surplus_description_length(
     """Return the number of nats that a run costs above a target loss per label.
 
     Let ``L(n)`` be the expected loss after ``n`` labels. The surplus is ``sum_n max(0,
-    L(n) - epsilon)``, the part of the codelength that is due to learning. Labels add
-    nothing while the expected loss is at most ``epsilon``.
+    L(n) - epsilon)``, the part of the codelength that is due to learning. A label
+    adds nothing if its expected loss is at most ``epsilon``.
 
     Parameters
     ----------
@@ -120,8 +120,9 @@ def surplus_description_length(
     Returns
     -------
     surplus : CurveReading
-        Surplus in nats. It is a lower bound if the last loss exceeds ``epsilon / 2`` or
-        the smallest size exceeds 1.
+        Surplus in nats. If the last loss exceeds ``epsilon / 2`` or the smallest size
+        exceeds 1, part of the surplus may be outside the measured sizes, and `is_bound`
+        is True. With few sizes, the value can still be too large.
 
     Raises
     ------
@@ -224,12 +225,12 @@ def sample_complexity(
     Returns
     -------
     complexity : CurveReading
-        For a run, the number of labels learned before the last prediction of the first
-        interval such that its mean and all later means are at most `epsilon`. So a few
-        lucky predictions have little effect. With `sizes`, the first size such that its
-        loss and all later losses are at most `epsilon`. If the last mean or loss
-        exceeds `epsilon`, the value is a lower bound: the number of labels learned
-        before the last prediction, or the last size.
+        For a run, find the first interval from which on all mean losses are at most
+        `epsilon`. The value is the number of labels learned before the last prediction
+        of this interval. So a few lucky predictions have little effect. With `sizes`,
+        the value is the first size from which on all losses are at most `epsilon`. If
+        the last mean or loss exceeds `epsilon`, the value is a lower bound: the number
+        of labels learned before the last prediction, or the last size.
 
     Raises
     ------
@@ -251,11 +252,8 @@ def sample_complexity(
         means, reached = curve.losses, curve.stops - 1
     else:
         means, reached = _checked_sizes(losses, sizes)
-    above = np.flatnonzero(means > epsilon)
-    first = above[-1] + 1 if above.size else 0
-    if first == len(means):
-        return CurveReading(float(reached[-1]), True)
-    return CurveReading(float(reached[first]), False)
+    first = int(np.flatnonzero(np.append(True, means > epsilon))[-1])
+    return CurveReading(float(reached[: first + 1][-1]), first == len(means))
 
 
 def _checked_sizes(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
@@ -284,10 +282,11 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
 
 
 def check_losses(name: str, losses: Floats) -> None:
-    """Raise ValueError if a loss is NaN, or negative by more than a rounding error."""
-    if np.isnan(losses).any() or losses.min() < -1e-9:
-        cure = "pass codelengths of classes, -np.log(probabilities), without NaN"
-        raise invalid(name, "at least 0 and not NaN", float(losses.min()), cure)
+    """Raise ValueError if a loss is NaN, infinite, or negative except for rounding."""
+    wrong = losses[~((losses >= -1e-9) & (losses < math.inf))]
+    if wrong.size:
+        cure = "pass codelengths of classes, -np.log(p), where all p are above 0"
+        raise invalid(name, "finite and at least 0", float(wrong[0]), cure)
 
 
 def _checked_loss(epsilon: float, name: str = "epsilon") -> float:

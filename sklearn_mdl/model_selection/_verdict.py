@@ -16,18 +16,19 @@ from sklearn_mdl.model_selection._certainty import Floats, Sample
 from sklearn_mdl.ranking import pairwise_wilcoxon, shares_best
 
 MOST_NAMES = 4  # maximum number of names in a sentence
-# With one order, false alarms can exceed alpha if there are at least this many classes
-# (python -m benchmarks certainty nulls --separated), or rare ones, which take at most
-# this share of the code of equally frequent classes, and fewer labels per class.
+# With one order and fewer than FEW_LABELS labels per class, false alarms can exceed
+# alpha (python -m benchmarks certainty nulls --separated) if there are MANY_CLASSES, or
+# if labels cost at most RARE times as much as with equally frequent classes.
 MANY_CLASSES, RARE, FEW_LABELS = 5, 0.5, 50
 ONE_ORDER = (
     "With one order and few labels or groups per class, false alarms can be more "
-    "frequent than alpha if classes are well separated; pass n_orders=4 (--n-orders 4)."
+    "frequent than alpha if classes are well separated; pass n_orders=4 (--n-orders 4) "
+    "and, if time ran out, a larger time_budget (--time-budget)."
 )
-NO_GAIN = " No code is shorter than that of the labels without features."
+NO_GAIN = " No code is shorter than both the uniform code and that of the labels alone."
 MISSING = (
-    "The difference cannot be tested: losses of single examples are missing (fit "
-    "again), or all rows are in one group."
+    "The difference cannot be tested. If losses of single examples are missing, fit "
+    "again; otherwise, all rows are in one group, so add rows of other groups."
 )
 
 
@@ -129,9 +130,9 @@ class DatasetVerdict:
         The winner, with the probability that it is best.
     may_exceed_alpha : bool
         True if encoders are called worse, but false alarms can be more frequent than
-        `Verdict.alpha`, since there are one order, five or more classes or rare ones,
-        and fewer than 50 labels or groups per class. Labels of a frequent class count
-        less.
+        `Verdict.alpha`. This is so with one order, fewer than 50 labels (or groups) per
+        class, and either five or more classes or a rare class. Labels of a frequent
+        class count less.
     has_gain : bool
         True if the winner's code is shorter than the uniform code and the code of the
         labels alone.
@@ -284,13 +285,15 @@ def names_of(names: Sequence[str]) -> str:
 def rounded(value: float, error: float) -> str:
     """Return a number and its error as text, rounded to one or two digits of the error.
 
-    If the error is NaN, only return the number.
+    If the error is NaN, only return the number, rounded to two digits.
 
     >>> rounded(123.456, 7.89), rounded(0.1234, 0.0156), rounded(1234.5, 678.9)
     ('123 ± 8', '0.123 ± 0.016', '1200 ± 700')
+    >>> rounded(183.5, math.nan)
+    '180'
     """
     if math.isnan(error):
-        return f"{value:.2g}"
+        return f"{float(f'{value:.2g}'):.12g}"
     if error == 0:
         return f"{value:.3g} ± 0"
     places = -math.floor(math.log10(error / 3))
@@ -408,9 +411,8 @@ def _has_few_labels(cell: Cell, n_orders: int) -> bool:
     """Return True if there is one order, and few labels of many or rare classes."""
     if n_orders > 1 or cell.is_real:
         return False
-    # As many labels of equally frequent classes would have the same code.
+    # Number of labels with equally frequent classes that would cost as many nats.
     n_balanced = cell.frequency / np.log(cell.n_classes)
-    if cell.n_classes < MANY_CLASSES and n_balanced > RARE * cell.n_samples:
-        return False
+    is_hard = cell.n_classes >= MANY_CLASSES or n_balanced <= RARE * cell.n_samples
     share = len(cell.starts) / cell.n_samples
-    return bool(n_balanced * share < FEW_LABELS * cell.n_classes)
+    return bool(is_hard and n_balanced * share < FEW_LABELS * cell.n_classes)

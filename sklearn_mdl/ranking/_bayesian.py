@@ -16,7 +16,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 # Values in a block: large enough for fast matrix products, small enough for memory.
 _BLOCK = 2**21
 
-# Weights of regions are sums with rounding errors, so smaller differences are ties.
+# Differences between weights of regions that count as ties, since sums are rounded.
 _ROUNDING = 1e-9
 
 
@@ -62,7 +62,7 @@ def bayesian_signed_rank(
     n_draws: int = 50_000,
     random_state: int | np.random.Generator | None = 0,
 ) -> BayesianSignedRank:
-    """Compute the probabilities that the first, second or neither code is shorter.
+    """Compute probabilities that the first, the second or neither code is shorter.
 
     A test of a difference cannot show that two encoders are practically equivalent, but
     this test can. The data are the log ratios ``z_1, ..., z_n`` of a pair's
@@ -76,7 +76,7 @@ def bayesian_signed_rank(
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)
         equivalent the rest .
 
-    If ``z_i + z_j`` equals a bound, half of ``w_i w_j`` counts on either side. The
+    If ``z_i + z_j`` equals a bound, half of ``w_i w_j`` counts on each side. The
     largest region wins the draw, and equally large regions share the draw. The
     posterior probability of a region is the share of draws that it wins.
 
@@ -159,7 +159,7 @@ def _shares_of_draws(
     wins = np.zeros((3, len(ratios)))
     for columns in gen_batches(len(ratios), max(1, _BLOCK // len(i))):
         sums = ratios[columns, :][:, i] + ratios[columns, :][:, j]
-        beyond = np.concatenate([_beyond(-sums, 2 * margin), _beyond(sums, 2 * margin)])
+        beyond = np.heaviside(np.concatenate([-sums, sums]) - 2 * margin, 0.5)
         n_rows = max(1, _BLOCK // (len(i) + len(beyond)))
         for rows in gen_batches(len(weights), n_rows):
             drawn = weights[rows]
@@ -168,11 +168,6 @@ def _shares_of_draws(
             wins[:, columns] += _n_won(first, 1.0 - first - second, second)
     first, equivalent, second = wins / len(weights)
     return first, equivalent, second
-
-
-def _beyond(sums: _pairs.Floats, bound: float) -> _pairs.Floats:
-    """Return 1 for sums above the bound, 1/2 for equal sums, and 0 otherwise."""
-    return np.heaviside(sums - bound, 0.5)
 
 
 def _n_won(*regions: _pairs.Floats) -> _pairs.Floats:

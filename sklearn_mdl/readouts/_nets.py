@@ -123,8 +123,7 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
 def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
     """Return the size of a network's state in bytes, or 0 for other readouts.
 
-    The size includes averaged weights. Readouts on a frozen encoder count as other
-    readouts.
+    The size includes averaged weights. It is also 0 for readouts on a frozen encoder.
     """
     if not isinstance(readout.inner, NetReadout):
         return 0
@@ -191,8 +190,8 @@ class LinearReadout(_Readout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of replay outside a switcher. In a switcher, this seed has no effect, since
-        weights start at zero.
+        Seed of replay outside a switcher. In a switcher, the switcher's `random_state`
+        is used instead.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training: codelengths are computed from the true labels.
@@ -372,8 +371,8 @@ class LinearReadoutRegressor(_RegressorReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of replay outside a switcher. In a switcher, this seed has no effect, since
-        weights start at zero.
+        Seed of replay outside a switcher. In a switcher, the switcher's `random_state`
+        is used instead.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts the location and log scale of the
         density.

@@ -68,21 +68,22 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "elementwise", or an object such as ``FixedShare(m=11)``. In a search, the
         parameter ``m`` of this object is ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts. If None, weights are uniform within each view,
-        and all views weigh the same. "architecture" first divides the weight of a view
-        equally among architectures, and then the weight of an architecture equally
+        Prior weights of the readouts. If None, weights are uniform within each view (a
+        subset of the columns, see :func:`~sklearn_mdl.readouts.view_readouts`), and all
+        views have the same total weight. "architecture" first divides the weight of a
+        view equally among architectures, and then the weight of an architecture equally
         among its settings. So an architecture with many settings does not outweigh an
         architecture with few settings.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine kinds of readouts in addition to switching. A fixed share with
         rate ``1 / t`` mixes the readouts within a kind, and a
         :class:`~sklearn_mdl.pooling.LogLinearPool` combines kinds. "auto" pools
-        built-in lists (`readouts` is None, a name, or views with either), but not your
-        own lists. An array-like of shape (n_readouts,) names the kind of each readout.
-        Otherwise, two readouts are of the same kind if they agree in view,
-        architecture, scaling, averaging, kernel (with its depth, width or degree) and
-        kernel noise. Readouts that ignore features are of one kind. If None, or with
-        fewer than two kinds, there is no pool, as in the paper. Readouts with zero
+        built-in lists (`readouts` is None or a name, also within ``view_readouts``),
+        but not your own lists. An array-like of shape (n_readouts,) names the kind of
+        each readout. Otherwise, two readouts are of the same kind if they agree in
+        view, architecture, scaling, averaging, kernel (with its depth, width or degree)
+        and kernel noise. Readouts that ignore features are of one kind. If None, or
+        with fewer than two kinds, there is no pool, as in the paper. Readouts with zero
         prior weight are left out.
     race : "auto", None or Race, default="auto"
         Rule that retires readouts that are far behind
@@ -181,8 +182,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     store_ : Path or None
         Folder with the files of this stream, or None if the trace is in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
-        Sums of ``readout_losses_``. Once retired, a readout costs as much as the
-        mixture of the readouts that still run.
+        Cost of all examples under each readout. Once retired, a readout costs as much
+        as the mixture of the readouts that still run.
     retired_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout retired, or -1 if it has not.
     readout_names_ : list of str

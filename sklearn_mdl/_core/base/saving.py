@@ -201,7 +201,7 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
     if not run.can_go_on:
         raise ValueError(
             "A stream must be complete to be saved, but the last call was stopped by "
-            "an error or by pressing Ctrl-C twice; call fit again"
+            "an error or by pressing Ctrl-C twice; call fit with all rows"
         )
     names = getattr(estimator, "feature_names_in_", None)
     settings = as_json(estimator._settings, type(estimator).__name__)

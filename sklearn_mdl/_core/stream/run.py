@@ -107,7 +107,7 @@ class PrequentialRun:
     label_delay : int
         Number of rows by which labels are delayed.
     store_mixtures : bool
-        True if the trace includes predictions of groups.
+        True if the trace includes the predictions of each group of readouts.
 
     Attributes
     ----------
@@ -174,10 +174,9 @@ class PrequentialRun:
     def __reduce__(self) -> tuple[object, ...]:
         """Raise for serialisers other than pickle, such as skops."""
         raise TypeError(
-            "An estimator must consist of settings and numbers to be written without "
-            "pickle, for example by skops, but this one holds a wrapped estimator, "
+            "Only pickle can write this estimator, since it holds a wrapped estimator, "
             "an encoder, an interrupted stream or a trace on disk; call "
-            "pickle.dump(estimator, file) instead"
+            "pickle.dump(estimator, file)"
         )
 
     @property
@@ -329,7 +328,8 @@ class PrequentialRun:
         if not self.can_go_on:
             raise RuntimeError(
                 "A stream must continue where a call ended, but the last call was "
-                "stopped by an error or by pressing Ctrl-C twice; call fit again"
+                "stopped by an error or by pressing Ctrl-C twice; start again from the "
+                "first row with clone(estimator).partial_fit, or call fit with all rows"
             )
         self.check_length(len(X))
         if groups is not None:
@@ -365,7 +365,7 @@ class PrequentialRun:
     ) -> None:
         """Add coded rows to the trace, with summaries of the mixture's predictions."""
         weights = torch.as_tensor(coded.posterior.T[self.awake])
-        # Sum in the order of readouts, whichever readouts share a learner.
+        # Sum in the order of readouts, even if some of them share a learner.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
         if coded.pooled.size:
             mixed = self.outcome.mix_with(mixed, coded.pooled, coded.shares)

@@ -285,5 +285,7 @@ def test_results_are_written_when_cells_were_deleted(tmp_path):
     assert {"cells.csv", "cells.json", "report.html"} <= names
     assert all(path.exists() for path in paths)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "If losses of single examples are missing, fit again; otherwise" in page
+    said = "If losses of single examples are missing, fit again; otherwise, "
+    said += "all rows are in one group, so add rows of other groups."
+    assert said in page
     assert "± nan" not in page

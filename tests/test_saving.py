@@ -222,9 +222,10 @@ def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
         switcher.save(tmp_path / "a.safetensors")
     assert not list(tmp_path.iterdir())
     assert_same(pickle.loads(pickle.dumps(switcher)), switcher)
-    with pytest.raises(
-        TypeError, match=r"^Only pickle .*, since it holds a .*; call pickle\.dump"
-    ):
+    said = (
+        r"^Only pickle .*, since it holds a .*; call pickle\.dump\(estimator, file\)$"
+    )
+    with pytest.raises(TypeError, match=said):
         switcher._run.__reduce__()
 
 

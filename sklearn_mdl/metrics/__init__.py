@@ -43,6 +43,7 @@ from sklearn_mdl.metrics._references import (
     frequency_codelength,
     frequency_codelengths,
     gaussian_codelengths,
+    gaussian_costs as gaussian_costs,
     regret,
     uniform_codelength,
 )

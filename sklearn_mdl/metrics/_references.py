@@ -223,12 +223,7 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
 
 
 def gaussian_codelengths(
-    y: ArrayLike,
-    *,
-    n_first: int = 32,
-    location: float = 0.0,
-    scale: float = 1.0,
-    known: ArrayLike | None = None,
+    y: ArrayLike, *, n_first: int = 32, location: float = 0.0, scale: float = 1.0
 ) -> Floats:
     r"""Return the cost of each label under a Gaussian that learns online, in nats.
 
@@ -255,9 +250,6 @@ def gaussian_codelengths(
         later labels as long as all previous labels are equal.
     location, scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels.
-    known : array-like of shape (n_samples,), default=None
-        Number of labels from which each label is predicted, at most the number of
-        earlier labels. By default, each label is predicted from all earlier labels.
 
     Returns
     -------
@@ -294,14 +286,23 @@ def gaussian_codelengths(
             "`n_first` must be at least 1 and `scale` positive, got "
             f"{n_first=} and {scale=}; for example, pass n_first=32, scale=1.0"
         )
+    return gaussian_costs(labels, np.arange(len(labels)), n_first, location, scale)
+
+
+def gaussian_costs(
+    labels: Floats, known: NDArray[np.intp], n_first: int, location: float, scale: float
+) -> Floats:
+    """Return the costs of `gaussian_codelengths` if labels are known later.
+
+    Label ``t`` is predicted from the first ``known[t]`` labels, at most ``t``.
+    """
     costs = _student_t_losses(labels, 1.0, location, scale)
     # Division by a power of two is exact and prevents squares from overflowing.
     unit = 2.0 ** min(math.frexp(np.abs(labels).max(initial=0.0))[1], 1023)
     means, squares = _running_moments(labels / unit)
-    counts = np.arange(len(labels)) if known is None else np.asarray(known, np.intp)
-    means, squares = means[counts], squares[counts]
-    learned = (counts >= n_first) & (squares > 0)
-    n = counts[learned].astype(np.float64)
+    means, squares = means[known], squares[known]
+    learned = (known >= n_first) & (squares > 0)
+    n = known[learned].astype(np.float64)
     scales = unit * np.sqrt(squares[learned] / (n - 1) * (1 + 1 / n))
     centres = unit * means[learned]
     costs[learned] = _student_t_losses(labels[learned], n - 1, centres, scales)

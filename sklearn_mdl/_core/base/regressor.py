@@ -20,7 +20,7 @@ from sklearn_mdl._core.stream.units import LEAST_SPREAD
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.metrics import (
     RegressionMeasures,
-    gaussian_codelengths,
+    gaussian_costs,
     measure_regression,
 )
 
@@ -122,11 +122,10 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         of the group are coded.
         """
         targets = cast(RealTargets, self._run.outcome)
-        density = {"location": targets.location, "scale": targets.scale}
         n_first = 2 if self._run.learns_by_row else self._run.rows.first
         labels = self._labels_seen()
         known = self._run.schedule.groups(0, len(labels))
-        return gaussian_codelengths(labels, n_first=n_first, known=known, **density)
+        return gaussian_costs(labels, known, n_first, targets.location, targets.scale)
 
     def measures(self) -> RegressionMeasures:
         """Return errors of the prequential predictions.

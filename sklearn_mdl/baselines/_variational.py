@@ -177,7 +177,8 @@ class VariationalCode(LabelledEstimator):
                 batches = np.array_split(rng.permutation(len(y)), n_parts)
             rows = torch.from_numpy(batches.pop()).to(y.device)
             optimizer.zero_grad()
-            (cross_entropy(net(x[rows]), y[rows]) + net.kl() / len(y)).backward()  # type: ignore[no-untyped-call]
+            loss = cross_entropy(net(x[rows]), y[rows])
+            (loss + net.kl() / len(y)).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             decay.step()
 

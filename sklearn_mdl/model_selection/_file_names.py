@@ -39,4 +39,5 @@ def stem_of(*parts: object, key: str | None = None) -> str:
     """
     if key is None:
         key = hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()
-    return f"{'-'.join(_plain(str(part), 40) for part in parts)}-{key[:DIGITS]}"
+    words = "-".join(_plain(str(part), 40) for part in parts)
+    return f"{words}-{key[:DIGITS]}"

@@ -397,6 +397,17 @@ def with_method(factor):
     return module
 
 
+class Choosing(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.one = nn.Sequential(nn.Flatten())
+        self.other = nn.Sequential(nn.ReLU(), nn.Flatten())
+        self.used = [getattr(self, name)]
+
+    def forward(self, batch):
+        return self.used[0](batch - 0.5)
+
+
 def with_local_class(factor):
     class Flat(nn.Module):
         def forward(self, batch):
@@ -413,6 +424,7 @@ def test_modules_differ_by_their_attributes(tmp_path):
     }
     for made in (with_function, with_method, with_local_class):
         modules |= {f"{made.__name__} {factor}": made(factor) for factor in (1, 1.01)}
+    modules |= {name: Choosing(name) for name in ("one", "other")}
     encoders = {
         name: TorchEncoder(m, pool="model", device="cpu") for name, m in modules.items()
     }
@@ -421,7 +433,7 @@ def test_modules_differ_by_their_attributes(tmp_path):
         for each in encoders.values():
             found = cache.features(each, IMAGES)
             np.testing.assert_array_equal(found, each.transform(IMAGES))
-    assert len(sets(tmp_path)) == 10
+    assert len(sets(tmp_path)) == 12
 
 
 def with_hook(factor):

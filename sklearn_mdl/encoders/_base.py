@@ -285,7 +285,7 @@ def attributes_fingerprint(module: nn.Module) -> str:
         for key, value in [("", type(inner)), *vars(inner).items()]
         if not key.startswith("_") and key != "training"
     ]
-    digest, inside = hashlib.sha256(), set(map(id, module.modules()))
+    digest, paths = hashlib.sha256(), {id(m): n for n, m in module.named_modules()}
     for name, value in [*values, *module.named_buffers()]:
-        digest.update(f"{name} {readable(value, set(inside))}\n".encode())
+        digest.update(f"{name} {readable(value, dict(paths))}\n".encode())
     return digest.hexdigest()

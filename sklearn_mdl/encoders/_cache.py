@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -65,9 +64,13 @@ class FeatureCache:
     that are not timm's, the preprocessing, the layers, the pooling and the content of
     the input. For other transformers, it contains their settings and learned state, the
     data and the library versions, and the size and modification time of each file whose
-    path is in the data. All keys contain the code of your own classes and functions,
-    and the functions and variables of the same module that this code names, except for
-    private constants. Classes and functions of libraries are in keys by name only.
+    path is in the data.
+
+    **After a change of code that an encoder runs, use another folder.** As a safeguard,
+    keys also contain the code of your own classes and functions, and the functions and
+    variables of the same module that this code names, as far as they can be read. They
+    do not contain private constants, functions that are called as ``module.function``,
+    or the code of libraries.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
     a warning. So is a set of a network encoder if its last row is not what the encoder
@@ -88,10 +91,8 @@ class FeatureCache:
     -----
     Computing a network encoder's key reads the whole input, which is fast compared with
     encoding. This key ignores the device and the library versions, which only affect
-    rounding. Keys do not contain functions that are called as ``module.function``:
-    after a change of such a function, use another folder. A variable that changes
-    during encoding changes the key. So load a model on first use in a function with
-    ``functools.cache``, and not into a variable.
+    rounding. A variable that changes during encoding changes the key. So load a model
+    on first use in a function with ``functools.cache``, and not into a variable.
 
     Examples
     --------
@@ -202,7 +203,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
     content = [kind, encoder, X, _files_of(X)]
     try:
         digest = content_hash(content)
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
+    except TypeError as error:
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(
             f"{encoder!r} and its data must be picklable to cache features{where}; "

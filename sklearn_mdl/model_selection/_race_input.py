@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -184,7 +183,7 @@ def digest_of_encoder(name: str, encoder: object) -> str | None:
     hashed = clone(encoder) if isinstance(encoder, LEARN_NOTHING) else encoder
     try:
         return content_hash([type(encoder).__qualname__, hashed])
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
+    except TypeError as error:
         raise TypeError(
             f"Encoders must be picklable if folder is given, but {name!r} is not "
             f"({error}); pass folder=None, or create EncoderRace([{name!r}, ...]) "

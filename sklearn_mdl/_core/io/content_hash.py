@@ -9,7 +9,7 @@ from contextlib import suppress
 from dis import get_instructions
 from functools import cache, cached_property, partial, singledispatchmethod
 from pathlib import Path
-from pickle import PicklingError
+from pickle import PickleError
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -20,7 +20,6 @@ PACKAGES = {"site-packages", "dist-packages"}  # names of folders of libraries
 LIBRARIES = Path(sysconfig.get_path("stdlib")), Path(__file__).parents[2]
 LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 CONSTANTS = (int, float, str, bytes, tuple)  # private ones are ignored
-EMPTY = CellType()  # a variable of an enclosing function that has no value yet
 CACHED = type(cache(len))  # class of functions with a cache
 PARTS: dict[type, tuple[str, ...]] = {  # the attributes to read
     **dict.fromkeys([cached_property, singledispatchmethod], ("func",)),
@@ -39,13 +38,13 @@ class _Hasher(NumpyHasher):
 
     Parameters
     ----------
-    seen : set of int
-        Identities of classes and functions whose code has been read.
+    names : dict of int to str
+        Names of the parts that have been read, by identity.
     """
 
-    def __init__(self, seen: set[int]) -> None:
+    def __init__(self, names: dict[int, str]) -> None:
         super().__init__(hash_name="sha1", coerce_mmap=True)
-        self._seen = seen
+        self._names = names
 
     def save(self, obj: object) -> None:
         """Write an object to the stream that is hashed."""
@@ -57,67 +56,71 @@ class _Hasher(NumpyHasher):
         elif isinstance(obj, frozenset):  # hashed like a set, whatever its order
             obj = frozenset.__name__, set(obj)
         elif isinstance(obj, type | FunctionType | CACHED):
-            self._hash.update(repr(readable(obj, self._seen)).encode())
+            self._hash.update(repr(readable(obj, self._names)).encode())
         super().save(obj)
 
 
-def content_hash(content: object, seen: set[int] | None = None) -> str:
+def content_hash(content: object, names: dict[int, str] | None = None) -> str:
     """Return the SHA-1 of an object's pickle, its tensors and its users' code.
 
     Parameters
     ----------
     content : object
-    seen : set of int, default=None
-        Identities of classes and functions whose code is not read again.
+    names : dict of int to str, default=None
+        Names that replace the code of classes and functions, by identity.
 
     Raises
     ------
-    pickle.PicklingError, TypeError or AttributeError
+    TypeError
         If the object cannot be pickled.
     """
     try:
-        return str(_Hasher(set() if seen is None else seen).hash(content))
-    except RuntimeError as error:  # torch cannot pickle or read a part
-        raise PicklingError(str(error)) from error
+        return str(_Hasher({} if names is None else names).hash(content))
+    except (PickleError, AttributeError, RuntimeError) as error:
+        raise TypeError(str(error)) from error
 
 
-def readable(part: object, seen: set[int]) -> object:
+def readable(part: object, names: dict[int, str]) -> object:
     """Return the code or the value of a part, as numbers, texts and lists.
 
     The code of users' classes and functions is read without files and lines, but with
     the global variables that they read. Code of libraries is only named, and so are
-    parts whose identities are in `seen`. Of other parts, the hash is returned or, if
-    they cannot be pickled, what pickle would write of them, read in the same way.
+    parts with an entry in `names`, which receives the parts that are read. Of other
+    parts, the hash is returned or, if they cannot be pickled, what pickle would write
+    of them, read in the same way.
     """
     kind = ModuleType if isinstance(part, ModuleType) else type(part)
     if kind in PARTS:
-        return [readable(getattr(part, name), seen) for name in PARTS[kind]]
+        return [readable(getattr(part, name), names) for name in PARTS[kind]]
+    if id(part) in names:
+        return names[id(part)]
     is_code = isinstance(part, type | FunctionType)
     named: Any = part if is_code else type(part)
-    if id(part) in seen or (is_code and not _is_own(named)):
-        return f"{named.__module__}.{named.__qualname__}"
+    name = f"{named.__module__}.{named.__qualname__}"
+    if is_code and not _is_own(named):
+        return name
     if isinstance(part, tuple | list | set | frozenset | dict):
-        return _items(part, seen)
+        return _items(part, names)
     if part is None or isinstance(part, CONSTANTS):
         return part
     if not is_code:
-        tried = set(seen)
+        tried = dict(names)
         with suppress(Exception):  # pickling may raise anything
             digest = content_hash(part, tried)
-            seen |= tried
+            names |= tried
             return digest
-    seen.add(id(part))
-    return [(name, readable(value, seen)) for name, value in _parts(part)]
+    names[id(part)] = name
+    return [(key, readable(value, names)) for key, value in _parts(part)]
 
 
-def _items(part: Collection[object], seen: set[int]) -> Sequence[object]:
+def _items(part: Collection[object], names: dict[int, str]) -> Sequence[object]:
     """Return the items of a container, those of a set in a fixed order."""
     if isinstance(part, set | frozenset):
-        return sorted(repr(readable(each, set(seen))) for each in part)
-    seen.add(id(part))  # it may contain itself
+        return sorted(repr(readable(each, dict(names))) for each in part)
+    names[id(part)] = "itself"  # which it may contain
     items = part.items() if isinstance(part, dict) else part
-    values = [readable(each, seen) for each in items]
-    seen.discard(id(part))  # another object may get this identity
+    values = [readable(each, names) for each in items]
+    del names[id(part)]  # another object may get this identity
     return values
 
 
@@ -129,8 +132,8 @@ def _parts(own: object) -> Iterator[tuple[str, object]]:
     elif isinstance(own, FunctionType):
         yield "code", own.__code__
         yield "defaults", [own.__defaults__, own.__kwdefaults__]
-        cells = own.__closure__ or ()
-        yield "closure", [cell.cell_contents for cell in cells if cell != EMPTY]
+        cells, empty = own.__closure__ or (), CellType()  # of a variable without value
+        yield "closure", [cell.cell_contents for cell in cells if cell != empty]
         yield "wrapped", getattr(own, "__wrapped__", None)
         yield from _named(own.__globals__, _names_in(own.__code__))
     elif "__wrapped__" in getattr(own, "__dict__", {}):

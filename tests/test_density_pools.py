@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from each_case import for_each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.integrate import quad
@@ -106,6 +107,22 @@ def test_the_cost_under_a_pool_of_gaussians_is_that_of_a_gaussian():
     assert cost == pytest.approx(-stats.norm.logpdf(2.5, mean, math.exp(log_scale)))
 
 
+def test_a_kind_has_the_moments_of_the_mixture_of_its_members():
+    """The witness draws members of the mixture, and then labels from them."""
+    values = np.array([[0.0, 0.0, 9.0], [2.0, 0.5, np.inf], [1.0, 0.2, np.inf]])
+    weights, members = np.array([0.3, 0.7, 1.0]), Members(np.array([0, 2]), 3)
+    online, order = DensityPoolPass(LogLinearPool(), 2), members.order
+    mixed = online.mix(values[order].copy(), weights[order], members)
+    rng, n = np.random.default_rng(0), 400_000
+    drawn = np.where(
+        rng.random(n) < 0.3,
+        rng.standard_t(9, size=n),
+        rng.normal(2.0, math.exp(0.5), size=n),
+    )
+    assert_allclose(mixed[0, :2], [drawn.mean(), drawn.var()], rtol=0.01)
+    assert_allclose(mixed[1], [1.0, math.exp(0.4), np.inf])
+
+
 def test_a_pool_of_densities_beats_the_best_one():
     y, values = densities()
     online, stream = DensityPoolPass(LogLinearPool(), 3), zip(y, values, strict=True)
@@ -115,10 +132,25 @@ def test_a_pool_of_densities_beats_the_best_one():
     assert sum(costs) < first.sum() - 30
 
 
-def test_no_variance_no_pool():
-    values = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, np.inf]])
+INFINITE = DensityPoolPass(LogLinearPool(), 2).mix(
+    np.array([[0.0, 0.0, 1.0], [0.0, 0.0, np.inf]]),
+    np.ones(2),
+    Members(np.arange(2), 2),
+)
+GAUSSIAN = [0.0, 1.0, np.inf]
+
+
+@for_each(
+    "mixed",
+    [
+        INFINITE,
+        np.array([[0.0, 0.0, np.inf], GAUSSIAN]),
+        np.array([[0.0, 1e-320, np.inf], GAUSSIAN]),  # its inverse overflows
+        np.array([[0.0, 1.0, 2.0], GAUSSIAN]),  # has no variance, whatever is stated
+    ],
+)
+def test_no_variance_no_pool(mixed):
     online = DensityPoolPass(LogLinearPool(), 2)
-    mixed = online.mix(values, np.ones(2), Members(np.arange(2), 2))
     before = online.weights
     predicted, cost = online.observe(mixed, 0.3)
     assert math.isnan(cost)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from sklearn_mdl import forward
 from sklearn_mdl.pooling import LogLinearPool, Members, PoolPass
-from sklearn_mdl.pooling._groups import newton_step
+from sklearn_mdl.pooling._groups import newton_step, without
 from sklearn_mdl.switching import (
     FixedShare,
     ForwardPass,
@@ -220,6 +220,20 @@ def test_a_step_solves_its_equations_even_if_no_cholesky_factor_exists():
     assert_allclose(hessian @ newton_step(hessian, gradient), gradient)
 
 
+def test_weights_of_remaining_groups_minimise_the_quadratic_loss():
+    rng = np.random.default_rng(0)
+    roots, weights = rng.normal(size=(6, 4)), rng.normal(size=4)
+    hessian = roots.T @ roots
+
+    def loss(kept):
+        moved = np.array([kept[0], 0, kept[1], 0]) - weights
+        return moved @ hessian @ moved
+
+    found, left = without(weights, hessian, [3, 1])
+    assert_allclose(found, minimize(loss, np.zeros(2), tol=1e-12).x, rtol=1e-5)
+    assert_array_equal(left, hessian[np.ix_([0, 2], [0, 2])])
+
+
 def test_a_pass_says_at_which_rates_experts_are_redrawn_in_a_kind():
     assert PoolPass(LogLinearPool(rates=RATES), 2, 3).rates == RATES
     assert PoolPass(LogLinearPool(), 2, 3).rates is None
@@ -331,6 +345,7 @@ def test_it_is_a_scikit_learn_object():
         ({"prior_precision": 0}, "`prior_precision` must be a positive"),
         ({"prior_precision": math.nan}, "`prior_precision` must be a positive"),
         ({"floor": 1.0}, r"`floor` must be a number in \[0, 1\), got 1.0"),
+        ({"floor": 1.5}, r"`floor` must be a number in \[0, 1\), got 1.5"),
         ({"half_life": 0}, "`half_life` must be a positive number or None, got 0"),
         (
             {"rates": []},
@@ -367,6 +382,28 @@ def test_bad_input_is_refused_in_a_sentence(change, words):
     settings = {name: change[name] for name in change if name not in ("rows", "labels")}
     with pytest.raises(ValueError, match=words):
         LogLinearPool(**settings)(rows, labels)
+
+
+def test_settings_may_be_fractions():
+    pool = LogLinearPool(prior_precision=0.5, floor=0.5, half_life=0.5)
+    assert pool(GOLDEN_ROWS, GOLDEN_LABELS).codelength > 0
+
+
+def test_a_pass_goes_on_from_the_state_of_another_to_the_same_bits():
+    begun, other = (PoolPass(LogLinearPool(half_life=3), 2, 3) for _ in range(2))
+    begun.extend(GOLDEN_ROWS[:2], GOLDEN_LABELS[:2])
+    other.load_state_dict(begun.state_dict())
+    rows, labels = GOLDEN_ROWS[2:], GOLDEN_LABELS[2:]
+    ends = begun.extend(rows, labels), other.extend(rows, labels)
+    assert_array_equal(ends[0].codelengths, ends[1].codelengths)
+    assert_array_equal(begun.weights, other.weights)
+
+
+@for_each("shape", [(3, 3), (2, 4)])
+def test_a_pass_takes_predictions_of_its_kinds_and_classes(shape):
+    rows = np.full((1, *shape), -2.0)
+    with pytest.raises(ValueError, match=r"must be of shape \(n_samples, 2, 3\)"):
+        PoolPass(LogLinearPool(), 2, 3).extend(rows, [0])
 
 
 def test_a_share_goes_on_from_the_state_of_another_to_the_same_bits():

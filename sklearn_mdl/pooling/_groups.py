@@ -44,7 +44,7 @@ class Members:
 
     def __init__(self, starts: NDArray[np.intp], size: int) -> None:
         sizes = np.diff([*starts, size])
-        by_size = np.argsort(-sizes, kind="stable")
+        by_size = np.argsort(-sizes)
         self._counts = [int((sizes > rank).sum()) for rank in range(sizes.max())]
         ranked = [by_size[:count] for count in self._counts]
         self.groups = np.concatenate(ranked)

@@ -156,7 +156,7 @@ class LogLinearPool(BaseEstimator):
             If a parameter is out of range, or for the reasons given in
             :meth:`PoolPass.extend`.
         """
-        array = np.asarray(log_proba, dtype=np.float64)
+        array = np.asarray(log_proba)
         if array.ndim != 3:
             required = "of shape (n_samples, n_kinds, n_classes)"
             cure = "pass np.stack(predictions_of_kinds, axis=1)"

@@ -116,7 +116,7 @@ class Run:
         "--precision": {"default": "float32", "help": "precision of matrix products"},
     }
     param_names = ["rows", "hidden layers"]
-    unit = "one shape of the grid; of floor: time at the copy bandwidth over ours"
+    unit = "one shape of the grid; of floor: the time of a copy divided by ours"
     formats = {
         "track_readouts": ".0f",
         "track_seconds": ".1f",

@@ -136,7 +136,7 @@ def all_(*row):
 
 
 def rows_of(benchmark):
-    """Return all combinations of values. A flat list is that of a single parameter."""
+    """Return all combinations of values. A flat list is for a single parameter."""
     params = list(getattr(benchmark, "params", []))
     if params and not isinstance(params[0], list | tuple):
         params = [params]

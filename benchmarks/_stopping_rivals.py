@@ -27,7 +27,7 @@ def probed(dataset, features, y, order, results):
     rows = stream(y, order)
     if len(rows) < MOST:
         required = f"{dataset!r} must have at least {MOST} rows"
-        raise ValueError(f"{required}, got {len(rows)}; omit this dataset")
+        raise ValueError(f"{required}, got {len(rows)}; remove it from the folder")
     hits = np.zeros((len(CHECKPOINTS), len(features), MOST), dtype=bool)
     for i, n in enumerate(CHECKPOINTS):
         for k, X in enumerate(features.values()):
@@ -98,7 +98,10 @@ def tested(right, level, within):
     """
     alive = np.arange(right.shape[1])
     if len(alive) < 2:
-        raise ValueError("Tests need at least two encoders, got one")
+        raise ValueError(
+            "Tests need at least two encoders, got one; add the features of another "
+            "encoder to the folder"
+        )
     for i, n in enumerate(CHECKPOINTS):
         if n < FIRST_TEST:
             continue

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+KINDS = ("abrupt", "partial", "gradual", "recurring", "none")  # of drift
 ROOM = 1.05  # spare room, so that drawing valid places at random does not take long
 
 

@@ -31,6 +31,7 @@ import numpy as np
 
 from benchmarks import _agreement as agreement, _criteria as criteria
 from benchmarks._choice_tables import Kept, print_seconds, print_tables
+from benchmarks._data import check_names
 from sklearn_mdl.datasets import load_feature_directory
 
 KEPT = Path(__file__).with_suffix(".json")
@@ -54,6 +55,7 @@ STAGES = [
     (["default", "mlp"], [1]),
     (["default, no race"], [0, 1]),
 ]
+METHODS = list(dict.fromkeys(name for methods, _ in STAGES for name in methods))
 
 
 def n_orders(method, n_labels):
@@ -195,10 +197,19 @@ class Choice:
 
     options = {
         "features": {"type": Path, "nargs": "?", "help": "folder of features"},
-        "--results": {"type": Path, "default": Path("choice"), "help": "folder"},
+        "--results": {
+            "type": Path,
+            "default": Path("choice"),
+            "help": "folder in which values are saved (%(default)s)",
+        },
         "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
-        "--methods": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--methods": {
+            "nargs": "*",
+            "default": [],
+            "choices": METHODS,
+            "help": "names (default: all)",
+        },
         "--draws": {"type": int, "default": 5, "help": "number of draws (5)"},
         "--fresh": {"action": "store_true", "help": "use other draws of labels"},
         "--no-run": {"action": "store_true", "help": "only report saved values"},
@@ -210,6 +221,7 @@ class Choice:
             return
         self.store = _Store(self.results)
         tables = load_feature_directory(self.features)
+        check_names(self.features, self.datasets, list(tables))
         self.data = {
             name: ({k: np.asarray(X, np.float32) for k, X in features.items()}, y)
             for name, (features, y) in tables.items()

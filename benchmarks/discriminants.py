@@ -24,7 +24,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.readouts import DiscriminantReadout, _class_means
 
 STEP = 64  # rows between two fits
-WEIGHT = 64  # rows that have the weight of the common covariance in a cluster
+WEIGHT = 64  # rows for which the common covariance counts in each cluster
 FACTORS = np.geomspace(0.01, 2, 24)
 
 

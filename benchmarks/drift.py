@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks._data import feature_cells
 from benchmarks._kept import OPTION, kept
-from benchmarks._streams import drifting
+from benchmarks._streams import KINDS, drifting
 from sklearn_mdl import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, RefitReadout
 from sklearn_mdl.readouts import (
     DefaultGrid,
@@ -62,11 +62,19 @@ class Made:
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
-        "--kinds": {"nargs": "*", "default": ["abrupt"]},
+        "--kinds": {"nargs": "*", "default": ["abrupt"], "choices": KINDS},
         "--seeds": {"nargs": "*", "type": int, "default": [0]},
         "--rows": {"type": int, "default": 4300},
-        "--least": {"type": int, "default": 1000, "help": "least rows per segment"},
-        "--contenders": {"nargs": "*", "default": [*CONTENDERS, ORACLE]},
+        "--least": {
+            "type": int,
+            "default": 1000,
+            "help": "smallest number of rows per segment (%(default)s)",
+        },
+        "--contenders": {
+            "nargs": "*",
+            "default": [*CONTENDERS, ORACLE],
+            "choices": [*CONTENDERS, ORACLE],
+        },
         **OPTION,
     }
     param_names = ["cell", "kind", "seed", "contender"]
@@ -230,7 +238,11 @@ class River:
 
     options = {
         "--streams": {"nargs": "*", "default": STREAMS, "choices": STREAMS},
-        "--contenders": {"nargs": "*", "default": ["drift", "stream", *RIVER]},
+        "--contenders": {
+            "nargs": "*",
+            "default": ["drift", "stream", *RIVER],
+            "choices": [*CONTENDERS, *RIVER],
+        },
         **OPTION,
     }
     param_names = ["stream", "contender"]

@@ -107,7 +107,7 @@ def signs_of(found, ends):
 
 
 class Ends:
-    """Numbers of hidden codelengths in the intervals, and of right predicted signs."""
+    """Numbers of hidden codelengths in the intervals, and of correct signs."""
 
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},

@@ -27,6 +27,7 @@ from benchmarks._kept import OPTION, kept
 from benchmarks._streams import teacher
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
 from sklearn_mdl._core.nets.mlp import count_parameters
+from sklearn_mdl.readouts._lists import NAMES
 
 N_FEATURES, N_CLASSES, GOAL_ROWS = 768, 100, 50_000
 SMALL = {
@@ -115,7 +116,7 @@ class Run:
         "--precision": {"default": "float32", "help": "precision of matrix products"},
     }
     param_names = ["rows", "hidden layers"]
-    unit = "one shape of the grid; of floor: time at the copy bandwidth over ours"
+    unit = "one shape of the grid; of floor: the time of a copy divided by ours"
     formats = {
         "track_readouts": ".0f",
         "track_seconds": ".1f",
@@ -225,9 +226,17 @@ class Passes:
 
     options = {
         "--rows": {"type": int, "nargs": "*", "default": [2000, 10_000]},
-        "--lists": {"nargs": "*", "default": ["closed-form", "nets", "default"]},
+        "--lists": {
+            "nargs": "*",
+            "default": ["closed-form", "nets", "default"],
+            "choices": ["default", *NAMES],
+        },
         "--devices": {"nargs": "*", "default": ["cuda", "cpu"]},
-        "--streams": {"nargs": "*", "default": ["teacher", "wide"]},
+        "--streams": {
+            "nargs": "*",
+            "default": ["teacher", "wide"],
+            "choices": ["teacher", "wide"],
+        },
         **OPTION,
     }
     param_names = ["stream", "rows", "list", "device"]
@@ -276,7 +285,9 @@ class Passes:
 class Floor:
     """Bytes that the whole grid moves for 50,000 rows, and the time that this takes."""
 
-    options = {"--bandwidth": {"type": float, "default": 4.8e12, "help": "bytes/s"}}
+    options = {
+        "--bandwidth": {"type": float, "default": 4.8e12, "help": "bytes per second"}
+    }
     params = [list(range(8))]
     param_names = ["hidden layers"]
     unit = f"{GOAL_ROWS} rows"

@@ -53,7 +53,11 @@ class Layers:
 
     options = {
         "data": {"type": Path, "help": "folder of images and weights"},
-        "--results": {"type": Path, "default": Path("layers"), "help": "folder"},
+        "--results": {
+            "type": Path,
+            "default": Path("layers"),
+            "help": "folder in which values are saved (%(default)s)",
+        },
         "--figure": {"type": Path, "help": "PNG to write"},
         "--images": {"type": int, "default": N_IMAGES, "help": "images per dataset"},
         "--fits": {"type": int, "default": 2, "help": "fits per timing"},

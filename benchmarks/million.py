@@ -34,10 +34,16 @@ class Million:
     """Nats, seconds and memory of one pass, by the number of rows."""
 
     options = {
-        "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "folder": {"type": Path, "help": "folder for all files"},
+        "features": {
+            "type": Path,
+            "help": "folder of DATASET/ENCODER.npy (not read with --fresh)",
+        },
+        "folder": {"type": Path, "help": "folder for the files of a pass"},
         "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
-        "--fresh": {"action": "store_true", "help": "use a random network's rows"},
+        "--fresh": {
+            "action": "store_true",
+            "help": "new rows, labelled by a random network",
+        },
         "--rows": {"type": int, "nargs": "*", "default": [10**4, 10**5, 10**6]},
         "--lists": {"nargs": "*", "default": list(LISTS)[:2], "choices": list(LISTS)},
         "--kill": {"type": float, "help": "CPU seconds before killing the process"},
@@ -193,7 +199,10 @@ def _run(folder, name, limit, n_jobs):
             return seconds, memory, mapped, True
         time.sleep(0.25)
     if process.exitcode:
-        raise RuntimeError(f"The exit code must be 0, got {process.exitcode}")
+        raise RuntimeError(
+            f"A pass must finish, but its process ended with exit code "
+            f"{process.exitcode}; see the traceback above"
+        )
     return seconds, memory, mapped, False
 
 

@@ -368,7 +368,11 @@ class Pretrained:
 
     options = {
         "data": {"type": Path, "help": "folder of features, images and weights"},
-        "--results": {"type": Path, "default": Path("pretrained"), "help": "folder"},
+        "--results": {
+            "type": Path,
+            "default": Path("pretrained"),
+            "help": "folder in which values are saved (%(default)s)",
+        },
         "--figure": {"type": Path, "help": "PNG to write"},
     }
 

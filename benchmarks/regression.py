@@ -193,7 +193,11 @@ class Lists(_Tasks):
 
     options = {
         **_Tasks.options,
-        "--lists": {"nargs": "*", "default": list(NAMED), "help": "names, joined by +"},
+        "--lists": {
+            "nargs": "*",
+            "default": list(NAMED),
+            "help": "names, or 'closed-form + GROUP'",
+        },
         "--first": {"type": int, "default": 0, "help": "seed of the first order"},
         **OPTION,
     }

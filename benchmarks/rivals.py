@@ -146,10 +146,22 @@ class Rivals:
 
     options = {
         "features": {"type": Path, "nargs": "?", "help": "folder of DATASET/ENCODER"},
-        "--streams": {"nargs": "*", "default": list(STREAMS), "help": "streams"},
-        "--contenders": {"nargs": "*", "default": ["default", "stream", *RIVALS]},
+        "--streams": {
+            "nargs": "*",
+            "default": list(STREAMS),
+            "help": "flights, teacher, or cells of the folder (default: the first two)",
+        },
+        "--contenders": {
+            "nargs": "*",
+            "default": ["default", "stream", *RIVALS],
+            "choices": [*LISTS, *RIVALS],
+        },
         "--rows": {"type": int, "help": "only the first rows (default: all)"},
-        "--teacher": {"type": int, "default": 10**6, "help": "rows of the teacher"},
+        "--teacher": {
+            "type": int,
+            "default": 10**6,
+            "help": "rows of the teacher, unless --rows is given (%(default)s)",
+        },
         "--device": {"default": "cpu", "help": "device of lists and torch loops"},
         "--image": {"type": Path, "help": "PNG of seconds and time per row"},
         **OPTION,

@@ -2,8 +2,8 @@
 
 Every encoder of a dataset is run once over up to 1,000 labels in each of many orders,
 with the readouts of an ``EncoderRace``. All tables use these losses, except ``updates``
-and ``figure``. With ``--results`` the losses are saved, and an
-interrupted command resumes.
+and ``figure``. With ``--results`` the losses are saved, and an interrupted command
+resumes.
 """
 
 import json
@@ -35,7 +35,7 @@ START, LEAST = 32, 30  # labels before the comparison, and labels that a test ne
 N_NULLS = 2000
 FEWEST, REPEATS = 5, 12  # encoders in a race, and races of each size
 WITHIN = (0.05, 0.1, 0.2, 0.3, 0.5)
-WRONG = 0.02  # accuracy lost by a wrong choice
+WRONG = 0.02  # a choice that loses more accuracy is wrong
 METHODS = ("exact", "asymptotic", "t-test")
 FEATURES = {
     "folder": {"help": "folder of features, as load_feature_directory reads it"}
@@ -244,7 +244,7 @@ class Forecasts(_Streams):
 
 
 class Nulls(_Streams):
-    """How often one of two equal encoders is called worse within 1,000 labels."""
+    """How often the first of two equal encoders is called worse, in 1,000 labels."""
 
     unit = "share of 2,000 pairs of equal encoders in which the first was called worse"
     param_names = ["nulls"]
@@ -435,7 +435,11 @@ class Figure:
     options = {
         **FEATURES,
         "--dataset": {"default": "mnist", "help": "name of a dataset (%(default)s)"},
-        "--out": {"type": Path, "default": Path("docs/images/race.png")},
+        "--out": {
+            "type": Path,
+            "default": Path("docs/images/race.png"),
+            "help": "PNG to write (%(default)s)",
+        },
     }
 
     def report(self, table):

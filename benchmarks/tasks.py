@@ -40,7 +40,10 @@ class Frozen(_Tasks):
 
     options = {
         **OPTIONS,
-        "--encoder": {"default": "mobilenetv1-025_sup-imagenet", "help": "its name"},
+        "--encoder": {
+            "default": "mobilenetv1-025_sup-imagenet",
+            "help": "name of the encoder (%(default)s)",
+        },
         "--datasets": {"nargs": "*", "default": ["mnist", "gtsrb", "cifar10"]},
     }
 
@@ -63,7 +66,12 @@ class FineTuned(_Tasks):
     options = {
         **OPTIONS,
         "--lr": {"type": float, "default": 0.003, "help": "learning rate"},
-        "--choose": {"nargs": "*", "type": float, "default": [], "help": "rates"},
+        "--choose": {
+            "nargs": "*",
+            "type": float,
+            "default": [],
+            "help": "learning rates to compare, instead of transfer",
+        },
     }
 
     def report(self, table):

@@ -83,12 +83,24 @@ class Text(Choice):
     """All criteria on text datasets."""
 
     options = {
-        "--results": {"type": Path, "default": Path("text"), "help": "folder"},
+        "--results": {
+            "type": Path,
+            "default": Path("text"),
+            "help": "folder in which values are saved (%(default)s)",
+        },
         "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
-        "--rows": {"type": int, "default": 1430, "help": "most rows per dataset"},
+        "--rows": {
+            "type": int,
+            "default": 1430,
+            "help": "largest number of rows per dataset",
+        },
         "--draws": {"type": int, "default": 1, "help": "draws of labels (1)"},
-        "--limit": {"type": int, "default": 1000, "help": "most datasets per part"},
+        "--limit": {
+            "type": int,
+            "default": 1000,
+            "help": "largest number of datasets per part",
+        },
         "--no-run": {"action": "store_true", "help": "only report saved values"},
         "--keep": {"action": "store_true", "help": "write text.json"},
         "--kept": {"action": "store_true", "help": "only report text.json"},

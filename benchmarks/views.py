@@ -77,7 +77,7 @@ class Auroc:
 
     options = {
         "--model": {"type": Path, "default": Path("text/model.pt")},
-        "--datasets": {"type": int, "default": 20, "help": "number (default: 20)"},
+        "--datasets": {"type": int, "default": 20, "help": "number of datasets (20)"},
         "--labels": {"type": int, "default": 100},
         "--rows": {"type": int, "default": 800},
     }
@@ -140,7 +140,11 @@ class Shift:
     options = {
         "--model": {"type": Path, "default": Path("text/model.pt")},
         "--before": {"type": int, "default": 400, "help": "rows before the shift"},
-        "--after": {"type": int, "default": 200, "help": "most rows after the shift"},
+        "--after": {
+            "type": int,
+            "default": 200,
+            "help": "largest number of rows after the shift",
+        },
     }
     views = ("words-128", "characters-128", "wordllama", "transformer layers.1")
 

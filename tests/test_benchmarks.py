@@ -148,19 +148,45 @@ def test_every_table_that_is_listed_can_be_run(name):
 
 
 def test_names_that_a_folder_of_features_lacks_are_refused(tmp_path):
+    folder = tmp_path / "features"
     for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-        np.save(tmp_path / name / "pixels.npy", np.eye(4))
-        np.save(tmp_path / name / "labels.npy", [0, 1, 0, 1])
-    assert list(feature_cells(tmp_path)) == ["one/pixels", "other/pixels"]
-    assert list(feature_cells(tmp_path, ["other"], ["pixels"])) == ["other/pixels"]
+        (folder / name).mkdir(parents=True)
+        np.save(folder / name / "pixels.npy", np.eye(4))
+        np.save(folder / name / "labels.npy", [0, 1, 0, 1])
+    assert list(feature_cells(folder)) == ["one/pixels", "other/pixels"]
+    assert list(feature_cells(folder, ["other"], ["pixels"])) == ["other/pixels"]
     for names, known in [((["two"],), "['one', 'other']"), (([], ["x"]), "['pixels']")]:
         said = (
-            f"{tmp_path} must contain {names[-1][0]!r}, but contains only {known}; "
+            f"{folder} must contain {names[-1][0]!r}, but contains only {known}; "
             "check the name, or pass another folder"
         )
         with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
-            feature_cells(tmp_path, *names)
+            feature_cells(folder, *names)
+    said = (
+        f"{folder} must contain 'two', but contains only ['one', 'other']; check the "
+        "name, or pass another folder"
+    )
+    arguments = ["choice", str(folder), "--results", str(tmp_path / "values")]
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        main([*arguments, "--datasets", "two"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "choice features --methods probe",
+        "drift made features --kinds sudden",
+        "drift made features --contenders nets",
+        "drift river --contenders tree",
+        "gpu passes --lists net",
+        "gpu passes --streams noise",
+        "rivals --contenders SGD",
+    ],
+)
+def test_unknown_names_are_refused_before_a_benchmark_runs(arguments, capsys):
+    with pytest.raises(SystemExit):
+        main(arguments.split())
+    assert f"invalid choice: '{arguments.split()[-1]}'" in capsys.readouterr().err
 
 
 def test_heavy_tails_change_only_scores_that_are_not_cosines():
@@ -213,13 +239,16 @@ def test_saved_probes_are_only_used_for_the_same_encoders(tmp_path, monkeypatch)
     assert_array_equal(again, right)
     both = _stopping_rivals.probed("d", {"a": one, "b": one}, y, 0, tmp_path)
     assert both.shape == (1, 2, 1000)
-    said = "^'d' must have at least 1000 rows, got 60; omit this dataset$"
+    said = "^'d' must have at least 1000 rows, got 60; remove it from the folder$"
     with pytest.raises(ValueError, match=said):
         _stopping_rivals.probed("d", {"a": one[:60]}, y[:60], 0, None)
 
 
 def test_tests_of_probes_need_two_encoders():
-    said = "^Tests need at least two encoders, got one$"
+    said = (
+        "^Tests need at least two encoders, got one; add the features of another "
+        "encoder to the folder$"
+    )
     with pytest.raises(ValueError, match=said):
         _stopping_rivals.tested(np.ones((15, 1, 1000), bool), 0.05, 0.1)
 

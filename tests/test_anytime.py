@@ -237,6 +237,45 @@ def test_bounds_are_those_of_the_process_that_is_named():
     assert (race.bounds("exact")[0] <= race.bounds()[0]).all()
 
 
+@for_each("method", ["asymptotic", "exact"])
+def test_bounds_are_on_differences_from_the_encoder_that_is_named(method):
+    race = race_after(losses_with_gaps([0.0, 0.1, 0.2], n_labels=60), method=method)
+    means, widths = race._sums_of()[0].means, race.half_widths()
+    for first in range(3):
+        low, high = race.bounds(leader=first)
+        others = np.arange(3) != first
+        assert low[first] == high[first] == 0
+        assert_allclose((low + high) / 2, means[:, first], atol=1e-12)
+        assert_allclose(((high - low) / 2)[others], widths[others, first])
+
+
+def test_before_the_first_label_bounds_are_infinite():
+    assert np.isposinf(race_of((3,), method="exact").half_widths()).all()
+
+
+def test_a_copy_goes_on_without_the_race_that_was_copied():
+    rows = losses_with_gaps([0.0, 0.3], n_labels=80)
+    race = race_after(rows[:40], method="exact")
+    before = race.log_values()
+    race.copy().add(rows[40])
+    assert_array_equal(race.log_values(), before)
+
+
+@for_each("method", ["asymptotic", "exact"])
+def test_copies_of_a_race_go_on_as_the_race_of_those_left(method):
+    rows = losses_with_gaps([0.0, 0.2, 1.5], n_labels=250)
+    race, labels = race_of((3,), method=method, within=0.1), np.arange(250) % 5
+    for losses, label in zip(rows[:150], labels[:150], strict=True):
+        race.add(losses, label)
+    assert race.alive.tolist() == [True, True, False]
+    copies = race.repeated(4)
+    for losses, label in zip(rows[150:, :2], labels[150:], strict=True):
+        copies.add(np.tile(losses, (4, 1)), np.full(4, label))
+        race.add([*losses, np.nan], label)
+    assert_array_equal(copies.counts, np.tile(race.counts, (4, 1)))
+    assert_allclose(copies.log_values(), np.tile(race.log_values()[:2, :2], (4, 1, 1)))
+
+
 def test_labels_at_first_do_not_count():
     rows = losses_with_gaps([0.0, 0.4])
     late, early = race_of((2,), start=100), race_of((2,))
@@ -325,6 +364,39 @@ def test_a_forecast_counts_labels_and_leaves_the_race_alone():
     assert np.isinf(forecast_stop(race, rows[:40], most=1)[32:]).all()
 
 
+@for_each("method", ["asymptotic", "exact"])
+def test_a_forecast_is_the_race_of_each_draw(method):
+    """The witness runs the race of each draw by itself, with the same random rows."""
+    rows, labels = losses_with_gaps([0.0, 0.8])[:40], np.arange(40) % 5
+    race = race_of((2,), method=method, start=10)
+    for losses, label in zip(rows, labels, strict=True):
+        race.add(losses, label)
+    most, n_draws, ends = 60, 8, []
+    found = forecast_stop(race, rows, most=most, labels=labels, n_draws=n_draws)
+    rng, n = np.random.default_rng(0), 15  # the second half of 30 rows
+    chosen = rng.integers(n, size=(n_draws, n))
+    steps = [rng.integers(n, size=n_draws) for _ in range(most)]
+    for i in range(n_draws):
+        alone = race.copy()
+        for t in range(most):
+            row = 25 + chosen[i, steps[t][i]]
+            alone.add(rows[row], labels[row])
+        ends.append(alone.stopped_at - 40 if alone.stopped_at else np.inf)
+    assert_array_equal(found, np.sort(ends))
+    assert len(set(ends)) > 2
+
+
+def test_forecasts_use_the_labels():
+    """There is no evidence before enough labels of other classes than the first."""
+    rows = losses_with_gaps([0.0, 2.0])[:40]
+    race, equal = race_of((2,)), np.zeros(40, dtype=int)
+    for losses in rows:
+        race.add(losses, 0)
+    few = forecast_interval(race, rows, most=50, labels=equal)
+    assert few == (np.inf, np.inf, np.inf)
+    assert np.isfinite(forecast_stop(race, rows, most=50, labels=np.arange(40) % 5)[0])
+
+
 @for_each("start", [0, 10])
 def test_a_forecast_draws_from_the_later_half_of_the_labels_that_count(start):
     rows = losses_with_gaps([0.0, 0.5, 0.6])[:40]
@@ -374,6 +446,7 @@ def test_e_values_of_datasets_combine_by_claim():
     assert_array_equal(combined_e_values(values, "on at least one"), [16.0, 2.0])
     assert_array_equal(combined_e_values(values, "on every one"), [2.0, 0.5])
     assert combined_e_values([10**10, 10**10], "on at least one") == 1e20
+    assert combined_e_values([0.0, 3.0], "on every one") == 0
     for bad in ([], [-1.0], [np.nan], 3.0):
         with pytest.raises(ValueError, match="number of at least 0 for each"):
             combined_e_values(bad, "on every one")

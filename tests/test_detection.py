@@ -98,6 +98,22 @@ def test_intervals_cover():
     assert 168 <= hits <= 192  # of 180
 
 
+def test_two_examples_of_each_class_are_enough_and_a_share_may_be_met_exactly():
+    found = detection_measures([1, 0, 1, 0], [4.0, 3.0, 2.0, 1.0], max_fpr=0.5)
+    assert (found.recall, found.threshold) == (1.0, 2.0)
+    assert "too few" not in str(found)
+    few = str(detection_measures([1, 0, 1, 0], [4.0, 3.0, 2.0, 1.0], max_fpr=0.4))
+    title = "2 positive, 2 negative; 90% intervals; too few negatives for one false"
+    assert few.startswith(f"{title} positive\n")
+
+
+def test_numbers_of_any_width_are_scored_as_64_bits():
+    rng = np.random.default_rng(0)
+    y, scores = np.arange(40) < 20, rng.normal(size=40).astype(np.float32)
+    whole = detection_measures(y, scores.astype(np.float64), n_resamples=5)
+    assert detection_measures(y, scores, n_resamples=5) == whole
+
+
 def test_perfect_and_useless_scores():
     y = np.arange(10) < 3
     perfect = detection_measures(y, -np.arange(10.0))
@@ -127,6 +143,13 @@ def test_prequential_probabilities_are_those_of_the_labels():
         (lambda: detection_measures([1, 0], [1.0]), "must be finite and have the same"),
         (lambda: detection_measures([1, 0], [1.0, np.nan]), "must be finite"),
         (lambda: detection_measures([1, 0] * 2, np.ones(4), level=2), "level must be"),
+        (lambda: detection_measures([1, 0] * 2, np.ones(4), level=1), "level must be"),
+        (lambda: detection_measures([1, 0] * 2, np.ones(4), level=0), "level must be"),
+        (lambda: detection_measures([1, 0] * 2, np.ones(4), max_fpr=0), "max_fpr must"),
+        (
+            lambda: detection_measures([1, 0] * 2, np.ones(4), n_resamples=0),
+            "`n_resamples` must be an integer of at least 1",
+        ),
         (lambda: positive_probabilities([0.1], [1, 0]), "must have the same shape"),
         (lambda: positive_probabilities([0.1] * 3, [0, 1, 2]), "have two classes"),
         (lambda: positive_probabilities([0.1] * 2, [0, 2], 1), "one of them 1"),

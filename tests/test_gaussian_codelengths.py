@@ -96,6 +96,14 @@ def test_labels_may_be_numbers_of_any_kind():
     )
 
 
+@pytest.mark.parametrize("largest", [1e-200, 1e-5, 1e200, np.finfo(float).max / 8])
+def test_labels_of_any_size_are_learned(largest):
+    small = Y / np.abs(Y).max()
+    found = gaussian_codelengths(largest * small, scale=largest)
+    expected = gaussian_codelengths(small) + np.log(largest)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 def test_no_labels_cost_nothing():
     assert gaussian_codelengths([]).shape == (0,)
 

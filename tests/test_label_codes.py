@@ -77,6 +77,24 @@ def test_codes_without_features_are_those_of_labels_with_escapes():
     assert_allclose(blind_codelengths(labels, 3), expected)
 
 
+def test_classes_may_be_more_than_those_that_appear():
+    labels = [0, 1, 1, 0, 0]
+    for code in (
+        frequency_codelengths,
+        lambda y, n: decayed_frequency_codelengths(y, n, half_life=1e9),
+        transition_codelengths,
+    ):
+        assert_allclose(code(labels, 7)[0], np.log(7))
+        assert code(labels, 7).sum() > code(labels, 2).sum()
+
+
+def test_a_label_counts_half_as_much_after_100_labels_by_default_or_after_less():
+    y = sticky(60)
+    found = decayed_frequency_codelengths(y)
+    assert_allclose(found, decayed_frequency_codelengths(y, half_life=100.0))
+    assert np.isfinite(decayed_frequency_codelengths(y, half_life=0.5)).all()
+
+
 def test_transitions_cost_what_frequencies_do_after_each_label():
     y = sticky(300)
     after = [y[1:][y[:-1] == label] for label in range(4)]

@@ -26,7 +26,7 @@ from sklearn_mdl import (
 from sklearn_mdl._core.stream import threads as threads_module
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl.metrics import expected_calibration_error
-from sklearn_mdl.metrics._measures import measure, summarise
+from sklearn_mdl.metrics._measures import measure, measure_regression, summarise
 
 
 def measured(proba, labels, n_bins=15):
@@ -338,3 +338,15 @@ def test_the_number_of_bins_is_checked():
 def test_unfitted_switcher_has_no_measures():
     with pytest.raises(NotFittedError):
         switcher_of().measures()
+
+
+def test_errors_of_real_labels_by_hand():
+    means, labels = np.array([9.0, 0.0, 0.25]), np.array([0.0, 0.5, 0.25])
+    found = measure_regression(means, labels, 1.0, 2.0, n_first=1)
+    assert (found.n_samples, found.n_measured) == (3, 2)
+    assert found.root_mean_squared_error == pytest.approx(0.125**0.5)
+    assert found.mean_absolute_error == 0.25
+    assert found.r2 == pytest.approx(1 - 0.125 / 0.015625)
+    equal = measure_regression(means, np.ones(3), 1.0, 2.0, n_first=1)
+    assert equal.mean_absolute_error == 0.875
+    assert np.isnan(equal.r2)

@@ -677,6 +677,8 @@ def test_excess_is_the_code_less_what_it_would_cost_once_all_is_learned():
     losses = np.array([0.7, 0.5, 0.3, 0.1])
     assert excess_description_length(losses, 0.2) == pytest.approx(0.8)
     assert excess_description_length(losses, tail=0.5) == pytest.approx(1.6 - 0.8)
+    assert excess_description_length(losses) == pytest.approx(1.6 - 0.4)
+    assert excess_description_length(losses, tail=1) == pytest.approx(0)
     # A floor that no loss falls below: the same as the surplus over it.
     surplus = surplus_description_length(losses, 0.05, n_intervals=5).value
     assert excess_description_length(losses, 0.05) == pytest.approx(surplus)

@@ -139,3 +139,18 @@ class TestInvariants:
     def test_what_cannot_be_resampled_is_refused(self, scores, settings, message):
         with pytest.raises(ValueError, match=message):
             rank_intervals(scores, **settings)
+
+
+TABLE = """
+RankIntervals(level=0.9, n_resamples=1000)
+  encoder      average_rank  lower  upper  p_best
+  a                       1      1      1       1
+  -b c                2.667  2.333      3       0
+  longer name         2.333      2  2.667       0
+"""
+
+
+def test_a_result_prints_as_a_table_with_numbers_on_the_right():
+    scores = [[1.0, 2.0, 3.0], [1.0, 3.0, 2.0], [1.0, 2.5, 2.0]]
+    found = rank_intervals(scores).named(["a", "-b c", "longer name"], [])
+    assert repr(found) == TABLE.strip()

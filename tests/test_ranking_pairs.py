@@ -14,6 +14,7 @@ from sklearn_mdl.ranking import (
     bayesian_signed_rank,
     holm_adjusted,
     pairwise_wilcoxon,
+    rank_intervals,
     win_table,
 )
 
@@ -337,17 +338,19 @@ class TestWilcoxonInvariants:
         )
 
 
-def test_a_long_table_prints_its_first_rows_and_the_number_of_the_others():
+def test_a_long_table_prints_its_first_rows_and_the_number_of_all():
     table = np.random.default_rng(0).uniform(1, 2, size=(5, 8))
     heading, columns, *rows, last = repr(pairwise_wilcoxon(table)).splitlines()
     assert heading.startswith("PairwiseWilcoxon(")
     assert columns.split()[:2] == ["first", "second"]
     assert [row.split()[:2] for row in (rows[0], rows[-1])] == [["0", "1"], ["3", "5"]]
     assert len(rows) == 20
-    assert last == "  and 8 more rows: call to_frame()"
+    assert last == "  20 of 28 rows: call to_frame() for all"
     twenty_one = repr(pairwise_wilcoxon(table[:, :7])).splitlines()
-    assert twenty_one[-1] == "  and 1 more rows: call to_frame()"
+    assert twenty_one[-1] == "  20 of 21 rows: call to_frame() for all"
     assert len(repr(pairwise_wilcoxon(table[:, :6])).splitlines()) == 2 + 15
+    twenty = rank_intervals(np.tile(np.arange(20), (2, 1)), n_resamples=2)
+    assert len(repr(twenty).splitlines()) == 2 + 20
 
 
 def test_tables_of_pairs_have_a_row_for_each_and_all_columns():

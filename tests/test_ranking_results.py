@@ -282,7 +282,7 @@ def test_results_have_names_and_print_as_tables(kind, scorer, monkeypatch):
     head, *rows = repr(found).splitlines()[1:]
     assert head.split() == list(frame)
     shown = frame.iloc[: len(rows)]
-    assert len(shown) == min(len(frame), 20) or "more rows" in rows[-1]
+    assert len(shown) == min(len(frame), 20) or f"20 of {len(frame)}" in rows[-1]
     assert all(str(x) in row for x, row in zip(shown[named[-1]], rows, strict=False))
     without = replace(found, encoder_names=(), dataset_names=())
     assert 0 in set(without.to_frame()[named[0]])

@@ -75,7 +75,7 @@ class NamedResult(ABC):
             padded = [_pad(x, width) for x, width in zip(row, widths, strict=True)]
             lines.append("  ".join(["", *padded]).rstrip())
         if len(rows) > MOST_ROWS:
-            lines.append(f"  and {len(rows) - MOST_ROWS} more rows: call to_frame()")
+            lines.append(f"  {MOST_ROWS} of {len(rows)} rows: call to_frame() for all")
         return "\n".join(lines)
 
     def _encoders(self, places: Sequence[int] | Pairs) -> list[object]:

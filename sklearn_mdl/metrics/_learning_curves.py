@@ -285,7 +285,7 @@ def check_losses(name: str, losses: Floats) -> None:
     """Raise ValueError if a loss is NaN, infinite, or negative except for rounding."""
     wrong = losses[~((losses >= -1e-9) & (losses < math.inf))]
     if wrong.size:
-        cure = "pass codelengths of classes, -np.log(p), where all p are above 0"
+        cure = "pass costs -np.log(p) of classes with p > 0, not of real labels"
         raise invalid(name, "finite and at least 0", float(wrong[0]), cure)
 
 

@@ -421,7 +421,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         Raises
         ------
         ValueError
-            If rows were not in random order, or if the list has no such kernel. Also
+            If rows were not in random order, or if no readout is such a kernel. Also
             with groups, delayed labels or ``new_classes="escape"``.
         """
         check_is_fitted(self)
@@ -453,8 +453,8 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         if not shuffled and not (self._settings.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but rows were "
-                "evaluated in the order given; fit with shuffle=True, or "
-                "pass shuffled=True if you have shuffled the rows"
+                "evaluated in the order given; call fit (not partial_fit) with "
+                "shuffle=True, or pass shuffled=True if you have shuffled the rows"
             )
         run = self._run
         if run.schedule.ends:

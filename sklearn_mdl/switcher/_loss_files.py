@@ -255,8 +255,8 @@ def check_losses_path(path: str | Path) -> Path:
     refuse_foreign(path, lambda _: sidecar.exists())
     if not _is_ours_or_free(sidecar):
         raise ValueError(
-            f"{sidecar} must be free for the description of {path.name}, but is a file "
-            "of another kind; pass for example 'other.npy'"
+            f"{sidecar} must be free for the description of {path.name}, but belongs "
+            "to a store or another program; pass for example 'other.npy'"
         )
     return path
 

@@ -102,7 +102,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         AVX-512 BF16. "tf32" needs such a GPU and a single thread. Sums, parameters,
         moments and predictions stay float32, except that a CPU rounds finished sums to
         bfloat16.
-    store : "memory", path-like, or pair (either, "mixtures"), default="memory"
+    store : "memory", path-like or tuple, default="memory"
         Where to keep the trace: the loss and posterior probability of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
         use memory-mapped files if these ``2 x N x K`` numbers do not fit into memory.

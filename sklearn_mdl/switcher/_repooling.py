@@ -97,7 +97,7 @@ class KindMixtures(NamedTuple):
         unknown = [name for name in kinds if name not in self.names]
         if unknown or len(set(kinds)) < max(2, len(kinds)):
             required = f"two or more of {self.names}, each once"
-            raise invalid("kinds", required, list(kinds), f"pass {self.names[:2]}")
+            raise invalid("kinds", required, [*kinds], f"pass kinds={self.names[:2]}")
         return [self.names.index(name) for name in kinds]
 
 

@@ -86,8 +86,8 @@ class RunLength(MarkovPrior):
     ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric
     distributions with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional
     to ``a``. Every block draws a rate. The mixture is itself a valid prior. For lengths
-    up to ``2^n_rates`` the log-probability of a block is within 0.41 nats of the exact
-    model's (0.45 for fewer than five rates).
+    up to ``2^n_rates``, the log-probability of a block differs from that under the
+    exact model by at most 0.41 nats (0.45 with fewer than five rates).
 
     Parameters
     ----------

@@ -437,7 +437,7 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
         if not isinstance(block, (tuple, list)) or len(block) != 2:
             raise TypeError(
                 "blocks must yield pairs (X, y) of features and their labels, but "
-                f"block {number} is {type(block).__name__}; write yield X, y"
+                f"block {number} is {block!r:.40}...; write yield X, y"
             )
         yield block[0], block[1]
     if number < 0:

@@ -1,6 +1,6 @@
 """Codes that predict labels from counts of all labels, recent labels or label pairs.
 
-If a stream tends to repeat labels, a code that only uses the last labels is short,
+If a stream tends to repeat labels, a code that only uses recent labels is short,
 whatever the features are. So only savings relative to such codes are due to the
 representation (Zhang et al., 2023, Rapid adaptation in online continual learning: are
 we evaluating it right?, ICCV).

@@ -223,7 +223,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         Parameters
         ----------
         switching : str, SwitchingPrior or None
-            Prior over sequences of readouts, as in the constructor.
+            Prior over sequences of readouts, as in :func:`~sklearn_mdl.forward`.
         pooling : LogLinearPool
             Its ``kinds`` are ignored in favour of the kinds of the run.
         kinds : sequence of names, default=None

@@ -1,7 +1,7 @@
 """Files with the losses of readouts: a plain ``.npy`` and a ``.json`` description.
 
-A ``.npy`` file can grow in place during a run, be read by any tool and be memory-mapped
-by NumPy.
+A ``.npy`` file can grow in place during a run, be read by other programs and be
+memory-mapped by NumPy.
 """
 
 from __future__ import annotations

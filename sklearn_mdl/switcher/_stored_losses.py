@@ -203,6 +203,7 @@ class StoredLosses:
         Parameters
         ----------
         switching : str, SwitchingPrior or None
+            The prior, as in :func:`~sklearn_mdl.forward`.
         kinds, max_rows : optional
             As in :func:`~sklearn_mdl.forward`.
 
@@ -263,7 +264,8 @@ class StoredLosses:
         Parameters
         ----------
         switching : str, SwitchingPrior or None
-            Prior of the switching mixture of all readouts.
+            Prior of the switching mixture of all readouts, as in
+            :func:`~sklearn_mdl.forward`.
         pooling : LogLinearPool
         kinds : sequence of names, default=None
             Names in ``mixtures.names`` to pool. If None, all kinds are pooled.

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Race(BaseEstimator):
-    """Rule that retires experts that are far behind each time the stream doubles.
+    """Rule for retiring experts with high losses, applied each time the stream doubles.
 
     Losses over the last half of the examples are compared after about `min_samples`
     examples, and whenever the number of examples has doubled since then. An expert

@@ -38,8 +38,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     new_classes: str = "refuse"
     _all_diverged = (
         "all readouts have diverged{} and have predicted uniformly since then, so the "
-        "codelength hardly depends on the features; pass for example lr=1e-4 "
-        "to networks, or alpha=1.0 to kernels"
+        "codelength hardly depends on the features; pass for example lr=1e-4 to "
+        "networks or alpha=1.0 to kernels, or debug predict_proba of classifiers"
     )
 
     @fit_context
@@ -262,7 +262,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if np.any(unknown):
             required = f"among the classes {self.classes_.tolist()!r}"
             given = np.unique(y[unknown]).tolist()
-            cure = "drop such rows, or fit all classes (in partial_fit, pass classes)"
+            cure = "drop such rows, or fit all classes (in partial_fit, pass them all)"
             raise invalid("Labels in y", required, given, cure)
         return labels
 

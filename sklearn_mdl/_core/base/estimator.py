@@ -143,9 +143,10 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Features, converted to float32.
         y : array-like of shape (n_samples,)
-            Labels of at least two classes or, for a regressor, real numbers. There is
-            no ``sample_weight``, since a weighted sum is not a codelength. Repeat or
-            drop rows instead.
+            Labels of at least two classes or, for a regressor, real numbers. An
+            ``MDLReadoutSwitcher`` with ``new_classes="escape"`` accepts a single class.
+            There is no ``sample_weight``, since a weighted sum is not a codelength.
+            Repeat or drop rows instead.
         groups : array-like of shape (n_samples,), default=None
             Group of each row, such as a patient. The labels of a group are learned
             only once all its rows are coded. Rows of a group must be adjacent unless
@@ -159,8 +160,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         ------
         ValueError
             If X or real labels contain NaN or infinity, or if lengths differ. Also if a
-            classifier gets labels of a single class, or if rows of a group are not
-            adjacent.
+            classifier gets too few classes, or if rows of a group are not adjacent.
 
         Warns
         -----

@@ -54,14 +54,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         None, the list "closed-form" and six networks are used. "closed-form" contains
         kernels, discriminants, class means and class frequencies, and needs no seed.
         "linear" contains four linear kernels, which rank encoders best when there are
-        few labels. "nets" contains only networks, which depend on the numbers of
-        features and classes. "mixed" adds nearest neighbours, a shrunk linear
-        discriminant analysis (up to 1,024 features) and a logistic regression to the
-        default list. "drift" contains networks, kernels, kernels that forget old rows,
-        and readouts that ignore features. "stream", for long streams, contains networks
-        that learn every row once, class means, and readouts that ignore features. A
-        ``RepresentationScorer`` without a switcher uses "linear" for at most 500 labels
-        and "closed-form" for at most 2,048.
+        few labels. "nets" contains only networks, whose number and settings depend on
+        the numbers of features and classes. "mixed" adds nearest neighbours, a linear
+        discriminant analysis with shrinkage (up to 1,024 features) and a logistic
+        regression to the default list. "drift" contains networks, kernels, kernels that
+        forget old rows, and readouts that ignore features. "stream", for long streams,
+        contains networks that learn every row once, class means, and readouts that
+        ignore features. A ``RepresentationScorer`` without a switcher uses "linear" for
+        at most 500 labels and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",

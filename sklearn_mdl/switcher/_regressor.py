@@ -58,12 +58,12 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`), ``KernelReadoutRegressor``,
         ``DummyReadoutRegressor`` and ``ViewReadoutRegressor`` objects. If None,
-        networks and Gaussian processes are used. "nets" contains only networks, which
-        depend on the number of features. "closed-form" contains only Gaussian processes
-        and needs no seed. "drift" contains networks, Gaussian processes, Gaussian
-        processes that forget old rows, and readouts that ignore features. "stream", for
-        long streams, contains networks that learn every row once, and readouts that
-        ignore features.
+        networks and Gaussian processes are used. "nets" contains only networks, whose
+        number and settings depend on the number of features. "closed-form" contains
+        only Gaussian processes and needs no seed. "drift" contains networks, Gaussian
+        processes, Gaussian processes that forget old rows, and readouts that ignore
+        features. "stream", for long streams, contains networks that learn every row
+        once, and readouts that ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None

@@ -157,7 +157,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         switching mixture and the pool by a fixed share with rate ``1 / t``. Without a
         pool, this is the codelength of the switching mixture.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        Codelength of every example, in nats.
+        Codelength of every example in order of evaluation, in nats.
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
         With a pool, ``codelength_`` is longer by at most ``0.5 log(pi (n + 1/2))`` nats
@@ -197,7 +197,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Names of readouts whose predictions stopped being finite. These readouts then
         predict uniformly, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Row of each readout's first prediction that was not finite, or -1 if none.
+        Index of each readout's first prediction that was not finite, in order of
+        evaluation, or -1 if none.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are at the edge of the grid: the lowest or
         highest of at least three values tried for the readout's architecture. A wider

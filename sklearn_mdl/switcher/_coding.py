@@ -64,11 +64,11 @@ def encode_labels(
     Returns
     -------
     message : bytes
-        Header and payload, which :class:`LabelMessage` separates. The payload exceeds
-        the codelength by at most 0.006 bits per label due to rounding, plus at most 64
-        bits in total because it consists of whole words. The payload may be shorter
-        than the codelength if a label was nearly impossible, since a label costs at
-        most 24 bits in the payload.
+        Header and payload, which :class:`LabelMessage` separates. With up to 65,536
+        classes, the payload exceeds the codelength by at most 0.006 bits per label due
+        to rounding, plus at most 64 bits in total because it consists of whole words.
+        The payload may be shorter than the codelength if a label was nearly impossible,
+        since a label costs at most 24 bits in the payload.
 
     Raises
     ------

@@ -141,7 +141,10 @@ class FittedSwitcher(OnlineEstimator, Parameters):
 
     @property
     def diverged_at_(self) -> np.ndarray:
-        """Row of each readout's first prediction that was not finite, or -1 if none."""
+        """Index of each readout's first prediction that was not finite, or -1 if none.
+
+        Indices are in order of evaluation.
+        """
         return self._run.threads.diverged_at
 
     @property

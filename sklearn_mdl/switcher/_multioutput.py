@@ -64,7 +64,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     codelength_ : float
         Codelength of all labels in all columns, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        Codelength of every example, summed over columns, in nats.
+        Codelength of every example in order of evaluation, summed over columns, in
+        nats.
     output_codelengths_ : ndarray of shape (n_outputs,)
         Codelength of every column, in nats.
     switching_codelength_ : float

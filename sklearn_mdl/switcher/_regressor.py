@@ -134,7 +134,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        Codelength of every example, in nats.
+        Codelength of every example in order of evaluation, in nats.
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts, in nats.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
@@ -171,7 +171,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Names of readouts whose predictions stopped being finite. These readouts then
         predict from the labels only, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Row of each readout's first prediction that was not finite, or -1 if none.
+        Index of each readout's first prediction that was not finite, in order of
+        evaluation, or -1 if none.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are the lowest or highest of the values tried.
     n_features_in_ : int

@@ -218,12 +218,12 @@ class ForwardPass:
         Raises
         ------
         ValueError
-            If `losses` is not of shape (n, K), or if they contain minus infinity, a
-            number for a retired expert, or a step with only NaN. Also if `known` is not
-            of shape (n + 1,), decreases (within or between blocks) or counts a label
-            that is not earlier. Also if no expert with positive prior weight is left,
-            or if the stream becomes longer than the prior allows. The pass then keeps
-            the state it had before the call.
+            If losses are not of shape (n, K), or contain minus infinity, a number for a
+            retired expert, or a step with only NaN. Also if `known` is not of shape
+            (n + 1,), or counts fewer labels than at an earlier step, or labels that are
+            not earlier. Also if no expert with positive prior weight is left, or if the
+            stream becomes longer than the prior allows. The pass then keeps the state
+            that it had before the call.
 
         Notes
         -----

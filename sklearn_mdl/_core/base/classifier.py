@@ -162,7 +162,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def correct_(self) -> np.ndarray:
         """Mask (n_samples_seen_,) of examples whose class was predicted correctly.
 
-        The prediction is the most probable class before the label was seen.
+        The prediction is the most probable class before the label was seen. Examples
+        are in order of evaluation.
         """
         predicted = self._run.trace.summaries[:, PREDICTED]
         return np.asarray(predicted == self._labels_seen())

@@ -227,7 +227,7 @@ def decode_labels(
 def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
     """Return an unfitted copy that writes no files."""
     if isinstance(switcher, OnlineRegressor):
-        cure = "bin the labels: pass MDLReadoutSwitcher() and np.digitize(y, bins)"
+        cure = "pass MDLReadoutSwitcher(random_state=0) and np.digitize(y, bins)"
         raise unsupported("real labels", "messages", cure, TypeError)
     if not isinstance(switcher, OnlineClassifier):
         raise TypeError(

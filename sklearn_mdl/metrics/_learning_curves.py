@@ -225,12 +225,12 @@ def sample_complexity(
     Returns
     -------
     complexity : CurveReading
-        For a run, find the first interval from which on all mean losses are at most
-        `epsilon`. The value is the number of labels learned before the last prediction
-        of this interval. So a few lucky predictions have little effect. With `sizes`,
-        the value is the first size from which on all losses are at most `epsilon`. If
-        the last mean or loss exceeds `epsilon`, the value is a lower bound: the number
-        of labels learned before the last prediction, or the last size.
+        Without `sizes`, the number of labels learned before the last prediction in the
+        first interval from which on all mean losses are at most `epsilon`. So a few
+        lucky predictions have little effect. With `sizes`, the first size from which on
+        all losses are at most `epsilon`. If the last mean or loss exceeds `epsilon`,
+        the value is a lower bound: the number of labels learned before the last
+        prediction, or the last size.
 
     Raises
     ------

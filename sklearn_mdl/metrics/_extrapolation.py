@@ -130,8 +130,8 @@ def extrapolate(
     Raises
     ------
     ValueError
-        If a shape is invalid, a cost is NaN or negative, there is only one group, or an
-        argument is out of range.
+        If a shape is invalid, a cost is negative or not finite, there is only one
+        group, or an argument is out of range.
 
     Examples
     --------

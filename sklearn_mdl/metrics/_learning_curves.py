@@ -52,8 +52,8 @@ def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDat
     Raises
     ------
     ValueError
-        If the shape is invalid, a cost is NaN or negative, or `n_intervals` is out of
-        range.
+        If the shape is invalid, a cost is negative or not finite, or `n_intervals` is
+        out of range.
 
     References
     ----------

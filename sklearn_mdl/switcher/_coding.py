@@ -65,10 +65,10 @@ def encode_labels(
     -------
     message : bytes
         Header and payload, which :class:`LabelMessage` separates. With up to 65,536
-        classes, the payload exceeds the codelength by at most 0.006 bits per label due
-        to rounding, plus at most 64 bits in total because it consists of whole words.
-        The payload may be shorter than the codelength if a label was nearly impossible,
-        since a label costs at most 24 bits in the payload.
+        classes, rounding adds at most 0.006 bits per label to the codelength. Since the
+        payload consists of whole words, it may be another 64 bits longer. It may be
+        shorter than the codelength if a label was nearly impossible, since a label
+        costs at most 24 bits in the payload.
 
     Raises
     ------

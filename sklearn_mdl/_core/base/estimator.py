@@ -149,8 +149,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             Repeat or drop rows instead.
         groups : array-like of shape (n_samples,), default=None
             Group of each row, such as a patient. The labels of a group are learned
-            only once all its rows are coded. Rows of a group must be adjacent unless
-            ``shuffle=True``, which permutes groups, and rows within each group.
+            only once all its rows are coded. Rows of a group must be adjacent unless a
+            switcher has ``shuffle=True``, which permutes groups, and rows within each
+            group.
 
         Returns
         -------

@@ -629,7 +629,8 @@ def test_intervals_hold_the_means_of_a_later_ranking_in_other_orders(n_orders):
         (
             np.ones(50),
             {"n": 99, "groups": np.ones(50)},
-            "of at least two groups, got 1; pass groups=None",
+            "`groups` must be labels of two or more groups, got 1; pass rows of more "
+            "groups, or groups=None if rows are independent.$",
         ),
         (np.ones(50), {"n": 99, "groups": np.ones(49)}, r"of shape \(50,\) or \(1, 50"),
     ],

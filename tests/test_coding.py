@@ -462,7 +462,8 @@ def test_settings_that_cannot_be_written_down_are_refused():
     assert_decodes(small(switching=Tuned(3, memory={"a": (1, math.inf)})), X, y)
     with pytest.raises(
         TypeError,
-        match=r"^switching must hold only .* in a message, got",
+        match=r"^A message must hold all settings, but switching.memory must "
+        r"consist of .*, got <object .*; use such a value for this setting$",
     ):
         encode_labels(small(switching=Tuned(memory=object())), X, y)
 
@@ -671,7 +672,10 @@ def test_a_message_is_bytes():
     whole = message_of_iris()
     for kind in (bytearray, memoryview):
         np.testing.assert_array_equal(decode_labels(small(), X, kind(whole)), y)
-    with pytest.raises(TypeError, match="A message must be bytes"):
+    with pytest.raises(
+        TypeError,
+        match=r"^message must be bytes, got str; pass message.to_bytes\(\) for",
+    ):
         decode_labels(small(), X, whole.decode("latin1"))
 
 

@@ -140,11 +140,22 @@ def test_prequential_probabilities_are_those_of_the_labels():
     ("call", "words"),
     [
         (lambda: detection_measures([1, 0], [1.0, 0.0]), "at least 2 examples of each"),
-        (lambda: detection_measures([1, 0], [1.0]), "must be finite and have the same"),
-        (lambda: detection_measures([1, 0], [1.0, np.nan]), "must be finite"),
-        (lambda: detection_measures([1, 0] * 2, np.ones(4), level=2), "level must be"),
-        (lambda: detection_measures([1, 0] * 2, np.ones(4), level=1), "level must be"),
-        (lambda: detection_measures([1, 0] * 2, np.ones(4), level=0), "level must be"),
+        (
+            lambda: detection_measures([1, 0], [1.0]),
+            r"is_positive and scores must be finite and have the same shape \(N,\), "
+            r"got shapes \(2,\) and \(1,\) with 0 NaN or infinite scores; "
+            r"pass one finite score for each row$",
+        ),
+        (
+            lambda: detection_measures([1, 0], [1.0, np.nan]),
+            r"must be finite .* \(2,\) and \(2,\) with 1 NaN or infinite scores; ",
+        ),
+        (
+            lambda: detection_measures([1, 0] * 2, np.ones(4), level=2),
+            r"level must lie in \(0, 1\), got 2; pass level=0.9$",
+        ),
+        (lambda: detection_measures([1, 0] * 2, np.ones(4), level=1), "level must lie"),
+        (lambda: detection_measures([1, 0] * 2, np.ones(4), level=0), "level must lie"),
         (lambda: detection_measures([1, 0] * 2, np.ones(4), max_fpr=0), "max_fpr must"),
         (
             lambda: detection_measures([1, 0] * 2, np.ones(4), n_resamples=0),
@@ -152,7 +163,10 @@ def test_prequential_probabilities_are_those_of_the_labels():
         ),
         (lambda: positive_probabilities([0.1], [1, 0]), "must have the same shape"),
         (lambda: positive_probabilities([0.1] * 3, [0, 1, 2]), "have two classes"),
-        (lambda: positive_probabilities([0.1] * 2, [0, 2], 1), "one of them 1"),
+        (
+            lambda: positive_probabilities([0.1] * 2, [0, 2], 1),
+            "one of them pos_label=1",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(call, words):

@@ -374,7 +374,7 @@ def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
         found.partial_fit(X, y, groups=np.arange(N))
     with pytest.raises(ValueError, match=r"classes must be \[\]"):
         found.partial_fit(X, y, classes=["dog"])
-    with pytest.raises(ValueError, match="where classes appear first"):
+    with pytest.raises(ValueError, match="where classes first appear"):
         found.permutation_test(shuffled=True)
     assert pickle.dumps(found.codelengths_) == before
     assert_array_equal(found.classes_, NAMES[:2])

@@ -475,7 +475,7 @@ def test_sparse_features_have_the_codes_of_dense_ones():
 
 def test_real_labels_are_sent_to_the_regressor():
     X, y = blobs()
-    words = "{} must hold classes, .*; for real numbers use MDLReadoutSwitcherRegressor"
+    words = "{} must hold classes, .*; use MDLReadoutSwitcherRegressor"
     with pytest.raises(ValueError, match=words.format("dataset 'blobs'")):
         small().fit({"blobs": (X, y + 0.5)}, {"raw": None})
     with pytest.raises(ValueError, match=words.format("y")):

@@ -571,7 +571,10 @@ def test_no_rows_cost_no_nats():
 
 def test_labels_that_were_not_fitted_are_refused():
     X, _ = digits()
-    with pytest.raises(ValueError, match=r"y must be labels among .*got \[12\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"^Labels in y must be among .*got \[12\]; drop such rows, or fit",
+    ):
         heldout_codelength_scorer(fitted(), X[:9] + 1, np.full(9, 12))
 
 

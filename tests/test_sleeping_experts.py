@@ -116,7 +116,11 @@ def test_those_awake_share_what_is_left_however_little():
     [
         ([[1, math.nan], [1, 1]], None, "must stay NaN .* column 1"),
         ([[math.nan, math.nan]], None, "at least one expert at every step"),
-        ([[1, math.nan]], [0, 1], "with positive prior weight must stay, but all"),
+        (
+            [[1, math.nan]],
+            [0, 1],
+            "with positive prior weight must not retire, but all do; keep column 1$",
+        ),
         ([[1, math.nan], [-math.inf, math.nan]], None, "got -inf"),
     ],
 )

@@ -348,7 +348,7 @@ WRONG = [
         LOSSES,
         {"readouts": ["a"]},
         ValueError,
-        "must be 2 names, got .*a name per column",
+        "must be 2 names, got .*pass one name per column$",
     ),
     (LOSSES, {"readouts": ["a", 3]}, TypeError, "readouts must be a sequence of str"),
     (LOSSES, {"architectures": []}, ValueError, "architectures must be 2 names"),

@@ -782,7 +782,7 @@ WRONG_CALLS = {
         lambda X: X,
         lambda y: y.astype(str),
         {},
-        "labels among the classes|Unknown label type|mix of",
+        "Labels in y must be among the classes|Unknown label type|mix of",
     ),
     "fewer classes": (
         lambda X: X,

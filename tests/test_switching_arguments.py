@@ -58,10 +58,15 @@ def test_numbers_of_known_labels_are_a_list_with_an_entry_more_than_steps():
     expected = forward("bayes", losses, known=np.array(known)).codelengths
     assert_same_bits(forward("bayes", losses, known=known).codelengths, expected)
     stream = ForwardPass("bayes", losses.shape[1])
-    for wrong in (known[:4], [*known, 4]):
-        with pytest.raises(ValueError, match=r"`known` must be of shape \(5,\), got"):
-            stream.extend(losses, wrong)
+    words = r"`known` must be 5 non-decreasing counts of earlier steps, got array"
+    wrong = [known[:4], [*known, 4], [0, 0, 2, 1, 4], [-1, 0, 1, 2, 4], [1, 1, 2, 3, 4]]
+    for counts in wrong:
+        with pytest.raises(ValueError, match=words):
+            stream.extend(losses, counts)
     assert stream.n_steps == 0
+    stream.extend(losses, known)
+    with pytest.raises(ValueError, match=words):
+        stream.extend(losses, known)  # counts begin at the first block
 
 
 def assert_same_costs(one, other, losses, weights=None):

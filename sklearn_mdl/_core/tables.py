@@ -34,7 +34,7 @@ class Table:
     n_left : int, default=1
         Number of left-aligned columns. The other columns are right-aligned.
     bold : collection of (int, int), default=()
-        Row and column of each bold cell. Only :meth:`to_latex` uses it.
+        Row and column of each cell that :meth:`to_latex` prints in bold.
     """
 
     head: Sequence[str]

@@ -16,7 +16,7 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     (ESCAPE, GROUPS): "a new class must be known by the next row",
     (ESCAPE, DELAY): "a new class must be known by the next row",
     (ESCAPE, "stored mixtures"): "their files have one column per class",
-    (ESCAPE, PERMUTATIONS): "permuting labels changes where classes appear first",
+    (ESCAPE, PERMUTATIONS): "permuting labels changes where classes first appear",
     (ESCAPE, "a comparison of streams"): "all streams must code the same classes",
     (PERMUTATIONS, GROUPS): "labels are permuted across groups",
     (PERMUTATIONS, DELAY): "permuted labels must be known immediately",

@@ -24,8 +24,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages that warnings never point to
-CHECKED_AT_ONCE = 2**24  # how many numbers are checked at a time
-SAMPLED = 2**20  # about how many numbers are checked for rounding
+CHECKED_AT_ONCE = 2**24  # number of values that are checked at a time
+SAMPLED = 2**20  # approximate number of values that are checked for rounding
 LARGE = 2**53  # above this, float64 cannot represent all whole numbers
 GROUPED = (
     "y should be in random order, but it is grouped by class or nearly so, which "
@@ -35,7 +35,7 @@ GROUPED = (
 GROUPED_NATS = 14.0  # see is_grouped
 STEPS = 1000  # smallest range of a feature, in rounding errors
 CONSTANT = 1e-12  # largest range of a constant feature, as a share of its size
-SHOWN = 200  # most characters of a value in a message
+SHOWN = 200  # maximum number of characters of a value in a message
 MANY_VALUES = 20  # with more distinct values, whole floats may be real numbers
 
 
@@ -202,7 +202,7 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
         column = int(is_lost.argmax())
         name = column if names is None else names[column]
         warn_caller(
-            f"X should vary by more than float32 can resolve, but column {name!r} only "
+            f"Rounding to float32 should hardly change X, but column {name!r} only "
             f"varies by {spread[column]:.2g} around {rows[:, column].mean():.6g}; pass "
             "StandardScaler().fit_transform(X)"
         )
@@ -284,10 +284,9 @@ def check_class_labels(y: np.ndarray, name: str = "y") -> None:
     try:
         check_classification_targets(y)
     except (TypeError, ValueError) as error:
-        (fault, *_), cure = re.split(r"[.\n]", str(error)), "pass y.astype(str)"
+        (fault, *_), cure = re.split(r"[.\n]", str(error)), "pass [str(v) for v in y]"
         if "type: continuous" in fault:
-            cure = "for real numbers use MDLReadoutSwitcherRegressor(), or pass "
-            cure += "np.digitize(y, bins)"
+            cure = "use MDLReadoutSwitcherRegressor(), or pass np.digitize(y, bins)"
         required = f"but {name} must hold classes, one for each row"
         raise ValueError(f"{fault}, {required}; {cure}") from error
 

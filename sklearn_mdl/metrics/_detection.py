@@ -110,11 +110,11 @@ def positive_probabilities(
     if nats.ndim != 1 or nats.shape != y.shape:
         raise ValueError(
             "codelengths and labels must have the same shape (N,), got "
-            f"{nats.shape} and {y.shape}; pass y[switcher.order_]"
+            f"{nats.shape} and {y.shape}; pass codelengths_ and y[switcher.order_]"
         )
     if len(classes) != 2 or pos_label not in classes:
         raise ValueError(
-            f"labels must have two classes, one of them {pos_label!r}, got "
+            f"labels must have two classes, one of them {pos_label=}, got "
             f"{classes.tolist()}; pass only rows of two classes, and pos_label=CLASS"
         )
     proba = np.exp(-nats)
@@ -169,21 +169,22 @@ def detection_measures(
     """
     y, s = np.asarray(is_positive).astype(bool), np.asarray(scores, np.float64)
     n_resamples = checked_count("n_resamples", n_resamples, 1)
-    if y.ndim != 1 or y.shape != s.shape or not np.isfinite(s).all():
+    if (wrong := np.sum(~np.isfinite(s))) or y.ndim != 1 or y.shape != s.shape:
         raise ValueError(
             "is_positive and scores must be finite and have the same shape (N,), got "
-            f"shapes {y.shape} and {s.shape}; pass only rows where np.isfinite(scores)"
+            f"shapes {y.shape} and {s.shape} with {wrong} NaN or infinite scores; pass "
+            "one finite score for each row"
         )
-    for name, value in {"max_fpr": max_fpr, "level": level}.items():
+    for name, value, default in (("max_fpr", max_fpr, 0.01), ("level", level, 0.9)):
         if not 0 < value < 1:
             raise ValueError(
-                f"{name} must be strictly between 0 and 1, got {value}; pass {name}=0.1"
+                f"{name} must lie in (0, 1), got {value}; pass {name}={default}"
             )
     positive, negative = np.flatnonzero(y), np.flatnonzero(~y)
     if min(len(positive), len(negative)) < FEWEST:
         raise ValueError(
             f"is_positive must have at least {FEWEST} examples of each class, got "
-            f"{len(positive)} positive and {len(negative)} negative; pass y == CLASS"
+            f"{len(positive)} True, {len(negative)} False; add rows, or pass y == CLASS"
         )
     rng = np.random.default_rng(random_state)
     times = np.ones((1 + n_resamples, len(y)))

@@ -94,6 +94,11 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
         In nats: :math:`-\log e_t` for each row with a class that is neither named nor
         among the previous rows, and :math:`-\log(1 - e_t)` for each other row.
 
+    Raises
+    ------
+    ValueError
+        If `y` is not one-dimensional or has missing labels.
+
     References
     ----------
     Krichevsky and Trofimov, 1981, The performance of universal encoding, IEEE

@@ -130,8 +130,8 @@ def extrapolate(
     Raises
     ------
     ValueError
-        If a shape is invalid, a cost is NaN or negative, there is only one group, or an
-        argument is out of range.
+        If a shape is invalid, a cost is negative or not finite, there is only one
+        group, or an argument is out of range.
 
     Examples
     --------
@@ -164,8 +164,8 @@ def extrapolate(
     rows = np.broadcast_to(keys, costs.shape[1:])
     starts = [np.flatnonzero(np.diff(row, prepend=-1)) for row in rows]
     if len(starts[0]) < 2:
-        cure = "pass groups=None, or rows of more groups"
-        raise invalid("groups", "of at least two groups", 1, cure)
+        cure = "pass rows of more groups, or groups=None if rows are independent"
+        raise invalid("groups", "labels of two or more groups", 1, cure)
     return _extrapolated(costs, starts, int(n), float(level))
 
 

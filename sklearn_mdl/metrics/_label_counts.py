@@ -1,6 +1,6 @@
 """Codes that predict labels from counts of all labels, recent labels or label pairs.
 
-If a stream tends to repeat labels, a code that only uses the last labels is short,
+If a stream tends to repeat labels, a code that only uses recent labels is short,
 whatever the features are. So only savings relative to such codes are due to the
 representation (Zhang et al., 2023, Rapid adaptation in online continual learning: are
 we evaluating it right?, ICCV).
@@ -122,8 +122,7 @@ def decayed_frequency_codelengths(
     array([0.693..., 0.287..., 1.609...])
     """
     if not isinstance(half_life, Real) or not half_life > 0:
-        required = "a positive number of labels"
-        raise invalid("half_life", required, half_life, "pass half_life=100")
+        raise invalid("half_life", "a positive number", half_life, "pass half_life=100")
     labels, n_classes = encoded(y, n_classes)
     return costs_of(labels, LabelCounts(n_classes, float(half_life)))
 

@@ -52,8 +52,8 @@ def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDat
     Raises
     ------
     ValueError
-        If the shape is invalid, a cost is NaN or negative, or `n_intervals` is out of
-        range.
+        If the shape is invalid, a cost is negative or not finite, or `n_intervals` is
+        out of range.
 
     References
     ----------
@@ -225,12 +225,12 @@ def sample_complexity(
     Returns
     -------
     complexity : CurveReading
-        For a run, find the first interval from which on all mean losses are at most
-        `epsilon`. The value is the number of labels learned before the last prediction
-        of this interval. So a few lucky predictions have little effect. With `sizes`,
-        the value is the first size from which on all losses are at most `epsilon`. If
-        the last mean or loss exceeds `epsilon`, the value is a lower bound: the number
-        of labels learned before the last prediction, or the last size.
+        Without `sizes`, the number of labels learned before the last prediction in the
+        first interval from which on all mean losses are at most `epsilon`. So a few
+        lucky predictions have little effect. With `sizes`, the first size from which on
+        all losses are at most `epsilon`. If the last mean or loss exceeds `epsilon`,
+        the value is a lower bound: the number of labels learned before the last
+        prediction, or the last size.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def check_losses(name: str, losses: Floats) -> None:
     """Raise ValueError if a loss is NaN, infinite, or negative except for rounding."""
     wrong = losses[~((losses >= -1e-9) & (losses < math.inf))]
     if wrong.size:
-        cure = "pass codelengths of classes, -np.log(p), where all p are above 0"
+        cure = "pass costs -np.log(p) of classes with p > 0, not of real labels"
         raise invalid(name, "finite and at least 0", float(wrong[0]), cure)
 
 

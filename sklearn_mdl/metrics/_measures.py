@@ -155,9 +155,9 @@ def measure(
 class RegressionMeasures(NamedTuple):
     """Measures of a regression run, whose predictions precede their labels.
 
-    Errors are differences between the labels and the mixture's predicted means. They
-    leave out the first minibatch. If there are no further examples, the measures of
-    error are NaN.
+    Errors are differences between the labels and the mixture's predicted means. The
+    first minibatch is left out. If there are no further examples, the measures of error
+    are NaN.
 
     Attributes
     ----------
@@ -239,6 +239,7 @@ def expected_calibration_error(
     correct : array-like of shape (N,)
         True where the predicted class was observed.
     n_bins : int, default=15
+        Number of bins.
 
     Returns
     -------

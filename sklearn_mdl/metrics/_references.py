@@ -180,7 +180,8 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     if np.isnan(nats).any() or np.isneginf(nats).any() or not np.isfinite(base).all():
         raise ValueError(
             "`codelengths` must be finite or plus infinity and `reference` finite, got "
-            "NaN or another infinity; pass codelengths_ of a run without NaN."
+            f"values from {nats.min()} to {nats.max()} and from {base.min()} to "
+            f"{base.max()}; pass only rows with finite costs."
         )
     return np.cumsum(nats - base)
 
@@ -213,7 +214,7 @@ def checked_count(name: str, value: int, least: int) -> int:
     """Return `value` as an int, or raise unless it is an integer >= `least`."""
     if not isinstance(value, Integral) or value < least:
         required = f"an integer of at least {least}"
-        raise invalid(name, required, value, f"for example, pass {name}={least}")
+        raise invalid(name, required, value, f"pass {name}={least} or more")
     return int(value)
 
 
@@ -260,7 +261,7 @@ def gaussian_codelengths(
     ------
     ValueError
         If `y` is not one-dimensional or not finite, if `n_first` is less than 1, or if
-        `scale` is not positive.
+        `location` is not finite or `scale` not positive and finite.
 
     References
     ----------
@@ -281,10 +282,10 @@ def gaussian_codelengths(
             f"{labels.shape}{'' if labels.ndim != 1 else ' with NaN or infinity'}; "
             "pass one number per sample, for example y[np.isfinite(y)]"
         )
-    if n_first < 1 or not scale > 0:
+    if n_first < 1 or not (0 < scale < math.inf and math.isfinite(location)):
         raise ValueError(
-            "`n_first` must be at least 1 and `scale` positive, got "
-            f"{n_first=} and {scale=}; for example, pass n_first=32, scale=1.0"
+            "`n_first` must be 1 or more, `location` finite and 0 < `scale` < inf, got "
+            f"{n_first=}, {location=}, {scale=}; pass for example 32, 0.0 and 1.0"
         )
     return gaussian_costs(labels, np.arange(len(labels)), n_first, location, scale)
 

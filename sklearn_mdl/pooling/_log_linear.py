@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn_mdl.pooling._groups import Floats, GroupPass, Members, newton_step
 from sklearn_mdl.switching import are_numbers_in, check_integer, invalid, is_number_in
 
-_CURE = "pass the column of each label's class in log_proba"
+_CURE = "for sorted classes, pass np.searchsorted(classes, y) of all rows"
 
 
 class PoolTrace(NamedTuple):
@@ -113,7 +113,7 @@ class LogLinearPool(BaseEstimator):
     rates: Sequence[float] | None = None
 
     def check_params(self) -> None:
-        """Raise if a parameter is out of range.
+        """Check the ranges of the parameters.
 
         Raises
         ------
@@ -314,7 +314,7 @@ class PoolPass(GroupPass):
             raise invalid("log_proba", required, rows.shape, cure)
         if given.shape != rows.shape[:1] or given.dtype.kind not in "iu":
             required = f"integers of shape ({len(rows)},), one for each row"
-            raise invalid("labels", required, (given.dtype.name, given.shape), _CURE)
+            raise invalid("labels", required, f"{given.dtype} {given.shape}", _CURE)
         if ((given < 0) | (given >= self._shape[1])).any():
             values = [int(given.min()), int(given.max())]
             required = f"from 0 to {self._shape[1] - 1}"

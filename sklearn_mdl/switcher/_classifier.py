@@ -54,14 +54,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         None, the list "closed-form" and six networks are used. "closed-form" contains
         kernels, discriminants, class means and class frequencies, and needs no seed.
         "linear" contains four linear kernels, which rank encoders best when there are
-        few labels. "nets" contains only networks, which depend on the numbers of
-        features and classes. "mixed" adds nearest neighbours, a shrunk linear
-        discriminant analysis (up to 1,024 features) and a logistic regression to the
-        default list. "drift" contains networks, kernels, kernels that forget old rows,
-        and readouts that ignore features. "stream", for long streams, contains networks
-        that learn every row once, class means, and readouts that ignore features. A
-        ``RepresentationScorer`` without a switcher uses "linear" for at most 500 labels
-        and "closed-form" for at most 2,048.
+        few labels. "nets" contains only networks, whose number and settings depend on
+        the numbers of features and classes. "mixed" adds nearest neighbours, a linear
+        discriminant analysis with shrinkage (up to 1,024 features) and a logistic
+        regression to the default list. "drift" contains networks, kernels, kernels that
+        forget old rows, and readouts that ignore features. "stream", for long streams,
+        contains networks that learn every row once, class means, and readouts that
+        ignore features. A ``RepresentationScorer`` without a switcher uses "linear" for
+        at most 500 labels and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
@@ -116,7 +116,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         AVX-512 BF16. "tf32" needs such a GPU and a single thread. Sums, parameters,
         moments and predictions stay float32, except that a CPU rounds finished sums to
         bfloat16.
-    store : "memory", path-like, or pair (either, "mixtures"), default="memory"
+    store : "memory", path-like or tuple, default="memory"
         Where to keep the trace: the loss and posterior probability of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
         use memory-mapped files if these ``2 x N x K`` numbers do not fit into memory.
@@ -157,7 +157,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         switching mixture and the pool by a fixed share with rate ``1 / t``. Without a
         pool, this is the codelength of the switching mixture.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        Codelength of every example, in nats.
+        Codelength of every example in order of evaluation, in nats.
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
         With a pool, ``codelength_`` is longer by at most ``0.5 log(pi (n + 1/2))`` nats
@@ -197,7 +197,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Names of readouts whose predictions stopped being finite. These readouts then
         predict uniformly, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Row of each readout's first prediction that was not finite, or -1 if none.
+        Index of each readout's first prediction that was not finite, in order of
+        evaluation, or -1 if none.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are at the edge of the grid: the lowest or
         highest of at least three values tried for the readout's architecture. A wider

@@ -55,19 +55,20 @@ def encode_labels(
         Features, converted to float32.
     y : array-like of shape (n_samples,)
         Labels of at least two classes: whole numbers, booleans or text. The header of
-        the message lists the classes. With ``new_classes="escape"``, classes are in
-        order of appearance, and the payload encodes where each class first appears.
+        the message lists the classes. With ``new_classes="escape"``, a single class is
+        allowed, classes are listed in order of appearance, and the payload encodes
+        where each class first appears.
     groups : array-like of shape (n_samples,), default=None
         As for ``fit``. The decoder needs the same groups.
 
     Returns
     -------
     message : bytes
-        Header and payload, which :class:`LabelMessage` separates. The payload exceeds
-        the codelength by at most 0.006 bits per label due to rounding, plus at most 64
-        bits in total because it consists of whole words. The payload may be shorter
-        than the codelength if a label was nearly impossible, since a label costs at
-        most 24 bits in the payload.
+        Header and payload, which :class:`LabelMessage` separates. With up to 65,536
+        classes, rounding adds at most 0.006 bits per label to the codelength. Since the
+        payload consists of whole words, it may be another 64 bits longer. It may be
+        shorter than the codelength if a label was nearly impossible, since a label
+        costs at most 24 bits in the payload.
 
     Raises
     ------
@@ -206,9 +207,8 @@ def decode_labels(
             decoded.append(stream.take(probabilities))
             if decoded[-1] >= len(classes):
                 raise ValueError(
-                    f"A payload must encode only the {len(classes)} classes of its "
-                    f"message, got class number {decoded[-1]}; pass the encoder's "
-                    "switcher, X and groups"
+                    f"A payload must encode {len(classes)} classes, got class number "
+                    f"{decoded[-1]}; pass the encoder's switcher, X and groups"
                 )
             return decoded[-1]
 
@@ -227,7 +227,7 @@ def decode_labels(
 def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
     """Return an unfitted copy that writes no files."""
     if isinstance(switcher, OnlineRegressor):
-        cure = "bin the labels: pass MDLReadoutSwitcher() and np.digitize(y, bins)"
+        cure = "pass MDLReadoutSwitcher(random_state=0) and np.digitize(y, bins)"
         raise unsupported("real labels", "messages", cure, TypeError)
     if not isinstance(switcher, OnlineClassifier):
         raise TypeError(
@@ -289,7 +289,7 @@ def _listed(classes: np.ndarray) -> list[object]:
     if objects or not DTYPES.fullmatch(classes.dtype.str):
         raise ValueError(
             "y must hold integers, booleans or text to be coded, got labels of dtype "
-            f"{classes.dtype}; pass y.astype(str)"
+            f"{classes.dtype}; pass np.asarray(y).astype(str)"
         )
     longest = max((len(c) for c in listed if isinstance(c, str)), default=0)
     widest = max(PLAIN_ROW, 16 * longest)

@@ -88,7 +88,7 @@ def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> 
                 f"pass a list per column, for example classes=[[0, 1]] * {len(columns)}"
             )
         with in_column(j):
-            check_several(known, f"add its other classes to classes[{j}]")
+            check_several(known, f"add the other classes of column {j} to classes[{j}]")
             unknown = np.setdiff1d(column, known)
             if len(unknown):
                 required = f"among the classes {known.tolist()!r}"

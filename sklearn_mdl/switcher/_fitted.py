@@ -141,7 +141,10 @@ class FittedSwitcher(OnlineEstimator, Parameters):
 
     @property
     def diverged_at_(self) -> np.ndarray:
-        """Row of each readout's first prediction that was not finite, or -1 if none."""
+        """Index of each readout's first prediction that was not finite, or -1 if none.
+
+        Indices are in order of evaluation.
+        """
         return self._run.threads.diverged_at
 
     @property
@@ -223,7 +226,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         Parameters
         ----------
         switching : str, SwitchingPrior or None
-            Prior over sequences of readouts, as in the constructor.
+            Prior over sequences of readouts, as in :func:`~sklearn_mdl.forward`.
         pooling : LogLinearPool
             Its ``kinds`` are ignored in favour of the kinds of the run.
         kinds : sequence of names, default=None
@@ -421,7 +424,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         Raises
         ------
         ValueError
-            If rows were not in random order, or if the list has no such kernel. Also
+            If rows were not in random order, or if no readout is such a kernel. Also
             with groups, delayed labels or ``new_classes="escape"``.
         """
         check_is_fitted(self)
@@ -453,8 +456,8 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         if not shuffled and not (self._settings.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but rows were "
-                "evaluated in the order given; fit with shuffle=True, or "
-                "pass shuffled=True if you have shuffled the rows"
+                "evaluated in the order given; call fit (not partial_fit) with "
+                "shuffle=True, or pass shuffled=True if you have shuffled the rows"
             )
         run = self._run
         if run.schedule.ends:

@@ -1,7 +1,7 @@
 """Files with the losses of readouts: a plain ``.npy`` and a ``.json`` description.
 
-A ``.npy`` file can grow in place during a run, be read by any tool and be memory-mapped
-by NumPy.
+A ``.npy`` file can grow in place during a run, be read by other programs and be
+memory-mapped by NumPy.
 """
 
 from __future__ import annotations
@@ -255,8 +255,8 @@ def check_losses_path(path: str | Path) -> Path:
     refuse_foreign(path, lambda _: sidecar.exists())
     if not _is_ours_or_free(sidecar):
         raise ValueError(
-            f"{sidecar} must be free for the description of {path.name}, but is a file "
-            "of another kind; pass for example 'other.npy'"
+            f"{sidecar} must be free for the description of {path.name}, but belongs "
+            "to a store or another program; pass for example 'other.npy'"
         )
     return path
 

@@ -109,8 +109,8 @@ class LabelMessage:
         """
         if not isinstance(message, bytes | bytearray | memoryview):
             raise TypeError(
-                "A message must be bytes, as encode_labels returns them, got "
-                f"{type(message).__name__}; pass Path('labels.mdl').read_bytes()"
+                f"message must be bytes, got {type(message).__name__}; pass "
+                "message.to_bytes() for a LabelMessage, or read_bytes() for a Path"
             )
         message = bytes(message)
         header, payload = _parts(message)
@@ -234,8 +234,8 @@ def _comparable(value: object, name: str) -> object:
         return _flat(as_json(value, name))
     except TypeError as error:
         raise TypeError(
-            f"{name} must hold only numbers, text, lists and estimators in a message, "
-            f"got {value!r}; pass for example readouts=readout_grid()"
+            f"A message must hold all settings, but {str(error).partition('; ')[0]}; "
+            "use such a value for this setting"
         ) from error
 
 

@@ -64,7 +64,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     codelength_ : float
         Codelength of all labels in all columns, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        Codelength of every example, summed over columns, in nats.
+        Codelength of every example in order of evaluation, summed over columns, in
+        nats.
     output_codelengths_ : ndarray of shape (n_outputs,)
         Codelength of every column, in nats.
     switching_codelength_ : float
@@ -233,7 +234,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if len(set(n_rows)) > 1:
             raise ValueError(
                 "All columns must have been evaluated on the same rows, but a call was "
-                f"interrupted and columns have {n_rows} rows; call fit(X, y)"
+                f"interrupted after {n_rows} rows; load a saved copy, or call fit(X, y)"
             )
         pairs = zip(self.estimators_, columns, classes, strict=True)
         for j, (switcher, column, known) in enumerate(pairs):
@@ -356,8 +357,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         switchers = [s for s in self.estimators_ if isinstance(s, MDLReadoutSwitcher)]
         if len(switchers) < self.n_outputs_:
             raise ValueError(
-                "A permutation test needs an MDLReadoutSwitcher for every column, got "
-                f"{type(self.estimators_[0]).__name__}; pass MDLReadoutSwitcher()"
+                "A permutation test needs switcher=MDLReadoutSwitcher(...), got "
+                f"{type(self.estimators_[0]).__name__}; fit with this switcher"
             )
         permutable = [s._permutable(n_permutations, shuffled) for s in switchers]
         by_kernels = grouped(

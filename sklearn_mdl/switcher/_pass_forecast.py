@@ -82,7 +82,7 @@ class PassForecast(NamedTuple):
 
 @dataclass
 class _Window:
-    """CPU seconds of each part and, last, of mixing in one window, and its rows."""
+    """CPU seconds of each part, and then of mixing, over the rows of one window."""
 
     seconds: np.ndarray
     n_rows: int = 0

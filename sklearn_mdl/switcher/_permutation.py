@@ -18,7 +18,7 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switching import GroupedShare
 
-AT_ONCE = 2**26  # about how many scores are computed at a time
+AT_ONCE = 2**26  # approximate number of scores that are computed together
 
 
 class PermutationTest(NamedTuple):
@@ -58,8 +58,8 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     ]
     if not kernels:
         raise ValueError(
-            "A permutation test needs kernel readouts that keep all rows and do not "
-            'whiten by class, got none; pass for example readouts="closed-form"'
+            "A permutation test needs a kernel that keeps all rows and does not whiten "
+            'by class, got none; add one, or pass for example readouts="closed-form"'
         )
     return kernels
 
@@ -120,7 +120,7 @@ def _codelengths(
     if not definite.any():
         raise ValueError(
             "A permutation test needs kernels that are positive definite, but none is; "
-            "pass for example KernelReadout(alpha=1.0)"
+            "pass a larger alpha to a kernel readout, for example alpha=1.0"
         )
     return np.stack([shared(run_losses[:, :, definite]) for run_losses in by_run])
 

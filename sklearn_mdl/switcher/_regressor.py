@@ -58,12 +58,12 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`), ``KernelReadoutRegressor``,
         ``DummyReadoutRegressor`` and ``ViewReadoutRegressor`` objects. If None,
-        networks and Gaussian processes are used. "nets" contains only networks, which
-        depend on the number of features. "closed-form" contains only Gaussian processes
-        and needs no seed. "drift" contains networks, Gaussian processes, Gaussian
-        processes that forget old rows, and readouts that ignore features. "stream", for
-        long streams, contains networks that learn every row once, and readouts that
-        ignore features.
+        networks and Gaussian processes are used. "nets" contains only networks, whose
+        number and settings depend on the number of features. "closed-form" contains
+        only Gaussian processes and needs no seed. "drift" contains networks, Gaussian
+        processes, Gaussian processes that forget old rows, and readouts that ignore
+        features. "stream", for long streams, contains networks that learn every row
+        once, and readouts that ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
@@ -102,7 +102,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         AVX-512 BF16. "tf32" needs such a GPU and a single thread. Sums, parameters,
         moments and predictions stay float32, except that a CPU rounds finished sums to
         bfloat16.
-    store : "memory", path-like, or pair (either, "mixtures"), default="memory"
+    store : "memory", path-like or tuple, default="memory"
         Where to keep the trace: the loss and posterior probability of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
         use memory-mapped files if these ``2 x N x K`` numbers do not fit into memory.
@@ -134,7 +134,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        Codelength of every example, in nats.
+        Codelength of every example in order of evaluation, in nats.
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts, in nats.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
@@ -171,7 +171,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Names of readouts whose predictions stopped being finite. These readouts then
         predict from the labels only, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Row of each readout's first prediction that was not finite, or -1 if none.
+        Index of each readout's first prediction that was not finite, in order of
+        evaluation, or -1 if none.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are the lowest or highest of the values tried.
     n_features_in_ : int

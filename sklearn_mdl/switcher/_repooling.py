@@ -28,8 +28,8 @@ class PooledTrace(NamedTuple):
         switching mixture and the pool.
     codelengths, switching_codelengths, pool_codelengths : ndarray of shape (N,)
         Codelength of every example, in nats, under this fixed share, under the
-        switching mixture and under the pool. A pool that predicts NaN is given the
-        codelength of the switching mixture.
+        switching mixture and under the pool. If the pool predicts NaN, the
+        codelength of the switching mixture is used instead.
     pool_weights : ndarray of shape (N, G)
         Weights of the kinds before each label (zero once a kind has retired).
     pool_posterior : ndarray of shape (N, 2)
@@ -97,7 +97,7 @@ class KindMixtures(NamedTuple):
         unknown = [name for name in kinds if name not in self.names]
         if unknown or len(set(kinds)) < max(2, len(kinds)):
             required = f"two or more of {self.names}, each once"
-            raise invalid("kinds", required, list(kinds), f"pass {self.names[:2]}")
+            raise invalid("kinds", required, [*kinds], f"pass kinds={self.names[:2]}")
         return [self.names.index(name) for name in kinds]
 
 

@@ -53,7 +53,7 @@ FORGETTING: dict[str, Any] = {
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Parameters:
-    """Parameters of a switcher, which may be "auto" or None."""
+    """Parameters of a switcher, before "auto" and None are resolved."""
 
     readouts: Sequence[object] | BaseEstimator | str | None = None
     switching: PriorLike = "learned-share"
@@ -195,7 +195,7 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
         return store, False
     is_pair = len(store) == 2 and store[1] == MIXTURES
     if not (is_pair and isinstance(store[0], str | PathLike)):
-        required = "a path, 'memory', or a pair of either and 'mixtures'"
+        required = "a path, 'memory', or a pair of one of these and 'mixtures'"
         cure = "pass for example store=('memory', 'mixtures')"
         raise invalid("store", required, store, cure)
     return store[0], True

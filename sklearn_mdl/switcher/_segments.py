@@ -137,7 +137,7 @@ def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
     stamps = np.asarray(times)
     if stamps.shape != (n_rows,) or (stamps[1:] < stamps[:-1]).any():
         required = f"{n_rows} sorted timestamps, one for each example seen"
-        raise invalid("times", required, stamps, "fit rows in the order of their times")
+        raise invalid("times", required, stamps, "fit sorted rows, and pass all times")
     return stamps
 
 

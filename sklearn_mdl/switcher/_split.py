@@ -203,7 +203,7 @@ class Processes:
         """Return the approximate largest size of the folder for ``n_rows`` rows.
 
         The size is in bytes. While a file is written, its previous version still
-        exists. States count only for networks.
+        exists. Only the states of networks are counted.
         """
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])

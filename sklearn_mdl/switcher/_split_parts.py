@@ -164,7 +164,7 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
 def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
     """Return the approximate size of the networks of a part, in bytes.
 
-    Readouts that are no networks count as empty.
+    Readouts other than networks count as empty.
     """
     settings = common.settings
     width, n_outputs = settings.n_features, settings.outcome.n_numbers

@@ -55,7 +55,7 @@ class StoredLosses:
         If ``losses`` is not a floating-point array with two dimensions and at least one
         column. Also if there are not K names or weights, if weights are not finite and
         non-negative with a positive sum, if ``n_classes`` is not a positive integer, or
-        if ``known`` is not non-decreasing integers with ``0 <= known[t] <= t``.
+        if ``known`` does not consist of non-decreasing integers from 0 to ``t``.
     TypeError
         If a name is not a string, or ``switching`` is not a SwitchingPrior.
 
@@ -156,8 +156,8 @@ class StoredLosses:
         """
         if self.architectures is None:
             raise ValueError(
-                "Grouping readouts needs the architecture of each, but these losses "
-                "have none; pass StoredLosses(losses, architectures=['linear', ...])"
+                "Grouping readouts needs the architecture of each, but these are not "
+                "known; pass architectures=['linear', ...] to StoredLosses"
             )
         return list(self.architectures)
 
@@ -203,6 +203,7 @@ class StoredLosses:
         Parameters
         ----------
         switching : str, SwitchingPrior or None
+            The prior, as in :func:`~sklearn_mdl.forward`.
         kinds, max_rows : optional
             As in :func:`~sklearn_mdl.forward`.
 
@@ -263,7 +264,8 @@ class StoredLosses:
         Parameters
         ----------
         switching : str, SwitchingPrior or None
-            Prior of the switching mixture of all readouts.
+            Prior of the switching mixture of all readouts, as in
+            :func:`~sklearn_mdl.forward`.
         pooling : LogLinearPool
         kinds : sequence of names, default=None
             Names in ``mixtures.names`` to pool. If None, all kinds are pooled.
@@ -278,9 +280,9 @@ class StoredLosses:
         """
         if self.mixtures is None:
             raise ValueError(
-                "Another pool needs predictions of each kind, which save_losses does "
-                "not write, but there are none; fit with pooling=LogLinearPool() and "
-                "store=('memory', 'mixtures'), and call repool of that estimator"
+                "Another pool needs predictions of each kind, but none are stored; "
+                "fit with pooling=LogLinearPool() and store=('memory', 'mixtures'), "
+                "and call repool of that switcher, since save_losses omits them"
             )
         coder, places = self.mixtures.coder(
             switching, self.n_readouts, self.weights, pooling, kinds
@@ -317,16 +319,14 @@ def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
 def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[str]:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"{field} must be a sequence of strings, got {names!r}; pass ['a', 'b']"
+            f"{field} must be a sequence of str, got {names!r}; pass {field}=['a', 'b']"
         )
     if len(names) != n_readouts:
-        required, cure = f"{n_readouts} names", f"pass {field}=[...], a name per column"
-        raise invalid(field, required, names, cure)
+        raise invalid(field, f"{n_readouts} names", names, "pass one name per column")
     return [str(name) for name in names]
 
 
 def _positive(name: str, value: object) -> int:
     if not isinstance(value, Integral) or value < 1:
-        required = "a positive integer or None"
-        raise invalid(name, required, value, f"pass for example {name}=10")
+        raise invalid(name, "a positive integer or None", value, f"pass {name}=10")
     return int(value)

@@ -1,8 +1,8 @@
 """Priors over expert sequences, and a forward pass for all of them.
 
-A switching prior is a distribution over sequences of experts, one expert per step,
-chosen before any label is seen. A prior is a hidden Markov model over pairs (row ``j``,
-expert ``k``), or a mixture of such models. The Bayesian mixture, the elementwise
+A switching prior is a distribution over sequences of experts, one expert per step. It
+is fixed before any label is seen. A prior is a hidden Markov model over pairs (row
+``j``, expert ``k``), or a mixture of such models. The Bayesian mixture, the elementwise
 mixture and fixed share have one row. Priors with more memory have several rows. At each
 step after the first, the expert is kept or redrawn from the prior weights ``w``. The
 probability of a redraw depends only on the row and the step. Let ``L_t(k)`` be the loss

@@ -82,12 +82,12 @@ class RunLength(MarkovPrior):
 
     Blocks are independent, and each draws its expert from the prior weights. The exact
     model has a row for each length of the current block, so step ``t`` takes O(K t)
-    time. The mixture form takes O(n_rates K) time per step, and approximates
+    time. The mixture form takes O(n_rates K) time per step. It approximates
     ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric
-    distributions with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional
-    to ``a``. Every block draws a rate. The mixture is itself a valid prior. For lengths
-    up to ``2^n_rates`` the log-probability of a block is within 0.41 nats of the exact
-    model's (0.45 for fewer than five rates).
+    distributions. Their rates are ``a = 1/2, 1/4, ..., 2^-n_rates``, and their weights
+    are proportional to ``a``. Every block draws a rate. The mixture is itself a valid
+    prior. For lengths up to ``2^n_rates``, the log-probability of a block differs from
+    that under the exact model by at most 0.41 nats (0.45 with fewer than five rates).
 
     Parameters
     ----------

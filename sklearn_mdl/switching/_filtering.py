@@ -101,7 +101,7 @@ class MarkovFilter:
         return weights
 
     def rates(self, n_steps: int) -> Floats | None:
-        """Return the probability (n,) of a redraw on entering each next step.
+        """Return the probability (n,) of a redraw on entering each of the next steps.
 
         None if a step does more than redraw, if states have several rows, or while a
         weight is too small.
@@ -135,7 +135,8 @@ class MarkovFilter:
         ----------
         losses : ndarray of shape (n, K)
         places : ndarray of shape (m,)
-            Sorted positions from 0 to n. Weights are given the losses before each.
+            Sorted positions from 0 to n. Weights are predicted from the losses before
+            each position.
         n_ahead : ndarray of shape (m,)
             Number of steps by which each weight is advanced without labels.
 

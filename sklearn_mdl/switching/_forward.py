@@ -168,7 +168,7 @@ class ForwardPass:
 
     def _check_left(self, asleep: NDArray[np.bool_]) -> None:
         if not (self._possible & ~asleep).any():
-            message = "An expert with positive prior weight must stay, but all retire"
+            message = "An expert with positive prior weight must not retire, but all do"
             raise ValueError(f"{message}; keep column {np.argmax(self._possible)}")
 
     def _log_shares(self, asleep: NDArray[np.bool_]) -> Floats:
@@ -218,11 +218,12 @@ class ForwardPass:
         Raises
         ------
         ValueError
-            If `losses` is not of shape (n, K) or `known` not of shape (n + 1,). Also if
-            losses contain minus infinity, a number for a retired expert, or a step with
-            only NaN. Also if no expert with positive prior weight is left, or if the
+            If losses are not of shape (n, K), or contain minus infinity, a number for a
+            retired expert, or a step with only NaN. Also if `known` is not of shape
+            (n + 1,), or counts fewer labels than at an earlier step, or labels that are
+            not earlier. Also if no expert with positive prior weight is left, or if the
             stream becomes longer than the prior allows. The pass then keeps the state
-            it had before the call.
+            that it had before the call.
 
         Notes
         -----
@@ -240,9 +241,11 @@ class ForwardPass:
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
         steps = self.n_steps + np.arange(len(array) + 1)
         known = steps if known is None else np.asarray(known)
-        if known.shape != steps.shape:
-            required, cure = f"of shape {steps.shape}", "pass an entry more than steps"
-            raise invalid("known", required, known.shape, cure)
+        n_before = self.n_steps - len(self._pending)
+        is_valid = known.shape == steps.shape and bool((known <= steps).all())
+        if not (is_valid and (np.diff(known, prepend=n_before) >= 0).all()):
+            required = f"{len(steps)} non-decreasing counts of earlier steps"
+            raise invalid("known", required, known, "pass None if no label is late")
         in_time = (known[:-1] == steps[:-1]) & (known[1:] == steps[1:])
         for rows in cut(array):
             block = np.ascontiguousarray(array[rows], dtype=np.float64)

@@ -16,7 +16,7 @@ Losses = NDArray[np.floating]
 # Maximum number of losses in a block. A float64 copy of a block and temporary arrays
 # should fit in the cache.
 _BLOCK = 2**19
-WRONG = "find the wrong rows by np.argwhere(~(losses > -np.inf))"
+WRONG = "correct the losses at np.argwhere(~(np.asarray(losses) > -np.inf))"
 
 
 def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
@@ -112,7 +112,7 @@ def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
     array = np.asanyarray(losses)
     if array.ndim != 2 or not array.shape[1] or n_experts not in (None, array.shape[1]):
         required = f"of shape (n_steps, {n_experts or 'n_experts'})"
-        raise invalid("losses", required, array.shape, "pass a column per expert")
+        raise invalid("losses", required, array.shape, "pass one column per expert")
     return array
 
 
@@ -160,11 +160,11 @@ def normalised_weights(
         return np.full(n_experts, 1.0 / n_experts)
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (n_experts,):
-        cure = f"pass {n_experts} weights, or None for equal weights"
+        cure = f"pass an array of length {n_experts}, or None for the default weights"
         raise invalid(name, f"of shape ({n_experts},)", w.shape, cure)
     if not np.isfinite(w).all() or w.min() < 0 or w.max() <= 0:
         required = "finite and non-negative with a positive sum"
-        cure = "set negative weights to 0, or pass None for equal weights"
+        cure = "replace negative, NaN and infinite weights, or pass None"
         raise invalid(name, required, w.tolist(), cure)
     if w.max() > np.finfo(np.float64).max / n_experts:  # the sum would overflow
         w = w / w.max()

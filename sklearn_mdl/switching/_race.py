@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Race(BaseEstimator):
-    """Rule that retires experts far behind, whenever the number of examples doubles.
+    """Rule for retiring experts with high losses, applied each time the stream doubles.
 
     Losses over the last half of the examples are compared after about `min_samples`
     examples, and whenever the number of examples has doubled since then. An expert
@@ -32,15 +32,16 @@ class Race(BaseEstimator):
     sqrt(n / min_samples)`` nats. The change of the code is estimated to second order,
     with the weights of the remaining kinds adapted.
 
-    After ``2 * min_samples`` examples, a closed-form expert of a pool, such as a
-    kernel, stays only if no expert has a lower loss, or no expert of its kind does and
-    the pool needs the kind. Unlike networks, closed-form experts rarely catch up late.
-    However, at least `min_readouts` experts always stay.
+    After ``2 * min_samples`` examples, the rule is stricter for closed-form experts of
+    a pool, such as kernels. Such an expert stays only if no expert has a lower loss, or
+    if the pool needs its kind and no expert of this kind has a lower loss. Unlike
+    networks, closed-form experts rarely catch up late. However, at least `min_readouts`
+    experts always stay.
 
-    The remaining experts retire: they are no longer evaluated or trained. A retired
-    expert is treated as if it predicted like the mixture of the experts that still run
-    (Freund et al., 1997). A decoder retires the same experts, since the rule uses only
-    past losses.
+    All other experts retire: they are no longer evaluated or trained. A retired expert
+    is treated as if it predicted like the mixture of the experts that still run (Freund
+    et al., 1997). A decoder retires the same experts, since the rule uses only past
+    losses.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ class Race(BaseEstimator):
         if n_experts < self.min_readouts:
             raise ValueError(
                 f"A race needs at least min_readouts={self.min_readouts} readouts, "
-                f"got {n_experts}; pass race=None or Race(min_readouts={n_experts})"
+                f"got {n_experts}; pass race=None, or a smaller min_readouts to Race"
             )
 
     def next_count(self, n_steps: int, batch_size: int) -> int:

@@ -34,7 +34,7 @@ class PosteriorThinner:
         if kinds is not None:
             self.names, members = group_columns(kinds)
             if len(members) != n_experts:
-                required, cure = f"of length {n_experts}", "pass a kind per expert"
+                required, cure = f"of length {n_experts}", "pass one kind per expert"
                 raise invalid("kinds", required, len(members), cure)
             counts = np.bincount(members)
             self._order = np.argsort(members, kind="stable")  # experts by kind

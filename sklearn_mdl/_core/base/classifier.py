@@ -38,8 +38,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     new_classes: str = "refuse"
     _all_diverged = (
         "all readouts have diverged{} and have predicted uniformly since then, so the "
-        "codelength hardly depends on the features; pass for example lr=1e-4 "
-        "to networks, or alpha=1.0 to kernels"
+        "codelength hardly depends on the features; pass for example lr=1e-4 to "
+        "networks or alpha=1.0 to kernels, or debug predict_proba of classifiers"
     )
 
     @fit_context
@@ -162,7 +162,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def correct_(self) -> np.ndarray:
         """Mask (n_samples_seen_,) of examples whose class was predicted correctly.
 
-        The prediction is the most probable class before the label was seen.
+        The prediction is the most probable class before the label was seen. Examples
+        are in order of evaluation.
         """
         predicted = self._run.trace.summaries[:, PREDICTED]
         return np.asarray(predicted == self._labels_seen())
@@ -224,7 +225,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
                 f"y holds {len(np.unique(y))} different whole numbers as floats in "
                 f"{len(y)} rows, and each number is treated as a class; fit an "
                 "MDLReadoutSwitcherRegressor if they are real numbers, or pass "
-                "y.astype(int) if they are classes"
+                "np.asarray(y, int) if they are classes"
             )
         if self.new_classes == "escape":
             return NONE_NAMED
@@ -233,8 +234,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def _outcome(self, classes: np.ndarray | None) -> ClassLabels:
         if classes is None:
             raise ValueError(
-                "classes must be passed on the first call to partial_fit, got None; "
-                "pass classes=[...] with all labels that can occur"
+                "classes must be passed on the first call to partial_fit, or to "
+                "fit_stream, got None; pass classes=[...] with all possible labels"
             )
         if self.new_classes == "escape":
             self.classes_ = classes
@@ -260,10 +261,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         labels = np.take(by_name, labels.clip(max=len(by_name) - 1))
         unknown = self.classes_[labels] != y
         if np.any(unknown):
-            required = f"labels among the classes {self.classes_.tolist()!r}"
+            required = f"among the classes {self.classes_.tolist()!r}"
             given = np.unique(y[unknown]).tolist()
-            cure = "fit rows of all classes, or pass classes to the first partial_fit"
-            raise invalid("y", required, given, cure)
+            cure = "drop such rows, or fit all classes (in partial_fit, pass them all)"
+            raise invalid("Labels in y", required, given, cure)
         return labels
 
     def _forget_classes(self) -> None:
@@ -291,7 +292,7 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     kinds = [same.get(part.dtype.kind, part.dtype.kind) for part in (classes, y)]
     if kinds[0] != kinds[1]:
         known, given = (type(part.tolist()[0]).__name__ for part in (classes, y))
-        cure = "pass labels of one type in all calls, for example y.astype(str)"
+        cure = "pass labels of one type in all calls, for example [str(v) for v in y]"
         raise invalid("New classes", f"{known} like the known ones", given, cure)
     names, firsts = np.unique(y, return_index=True)
     names = names[np.argsort(firsts)]

@@ -143,13 +143,15 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Features, converted to float32.
         y : array-like of shape (n_samples,)
-            Labels of at least two classes or, for a regressor, real numbers. There is
-            no ``sample_weight``, since a weighted sum is not a codelength. Repeat or
-            drop rows instead.
+            Labels of at least two classes or, for a regressor, real numbers. An
+            ``MDLReadoutSwitcher`` with ``new_classes="escape"`` accepts a single class.
+            There is no ``sample_weight``, since a weighted sum is not a codelength.
+            Repeat or drop rows instead.
         groups : array-like of shape (n_samples,), default=None
             Group of each row, such as a patient. The labels of a group are learned
-            only once all its rows are coded. Rows of a group must be adjacent unless
-            ``shuffle=True``, which permutes groups, and rows within each group.
+            only once all its rows are coded. Rows of a group must be adjacent unless a
+            switcher has ``shuffle=True``, which permutes groups, and rows within each
+            group.
 
         Returns
         -------
@@ -159,8 +161,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         ------
         ValueError
             If X or real labels contain NaN or infinity, or if lengths differ. Also if a
-            classifier gets labels of a single class, or if rows of a group are not
-            adjacent.
+            classifier gets too few classes, or if rows of a group are not adjacent.
 
         Warns
         -----
@@ -437,7 +438,7 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
         if not isinstance(block, (tuple, list)) or len(block) != 2:
             raise TypeError(
                 "blocks must yield pairs (X, y) of features and their labels, but "
-                f"block {number} is {type(block).__name__}; write yield X, y"
+                f"block {number} is {block!r:.40}...; write yield X, y"
             )
         yield block[0], block[1]
     if number < 0:

@@ -192,5 +192,6 @@ def _check_size(labels: np.ndarray) -> None:
         what = "NaN" if np.isnan(labels[row]) else "infinity or a number too large"
         raise ValueError(
             f"y must hold finite numbers from -{LARGEST:g} to {LARGEST:g}, but Input y "
-            f"contains {what} in row {row}; drop such rows, or divide y by a constant"
+            f"contains {what} in row {row}; drop rows with NaN or infinity, or divide "
+            "large labels by a constant"
         )

@@ -164,7 +164,7 @@ def test_a_ranking_takes_texts(model, tmp_path):
     ("settings", "words"),
     [
         ({"layers": [3]}, "layers must be integers from -3 to 2"),
-        ({"layers": [0, -3]}, "layers must be distinct"),
+        ({"layers": [0, -3]}, "layers must be numbers of different layers, got"),
         ({"layers": [0, "embed"]}, "layers must be None, or different integers"),
         ({"layers": []}, "layers must be None, or"),
         ({"layers": ["layers.2"]}, "name of an inner module"),

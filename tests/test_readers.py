@@ -214,7 +214,7 @@ def test_rows_without_a_label_are_counted_and_dropped_on_request(tmp_path, write
     expected = np.delete(LABELS, gaps)
     assert_array_equal(np.unique(labels, return_inverse=True)[1], expected == "up")
     assert_array_equal(features["deep"], np.delete(FEATURES["deep"], gaps, axis=0))
-    assert "dropped 2 rows without a label" in str(found)
+    assert "dropped 2 of 40 rows (no label)" in str(found)
 
 
 @pytest.mark.parametrize("write", WITH_SPLITS)
@@ -275,7 +275,8 @@ def test_a_column_of_groups_is_never_ignored(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, X=FEATURES["deep"], label=LABELS, groups=PATIENTS)
     assert "groups must be a name, since" in message(path)
-    assert "pass groups='groups' (--groups groups)" in message(path)
+    cure = "rename it, or pass groups='groups' (--groups) to load_representations"
+    assert cure in message(path)
     assert ", 14 groups; " in str(load_representations(path, groups="groups"))
     assert "40 rows, 14 classes; " in str(load_representations(path, label="groups"))
 
@@ -403,7 +404,37 @@ def ragged(root, write):
 @pytest.mark.parametrize("write", [parquet_file, hdf5, eva])
 def test_embeddings_of_unequal_length_are_refused(tmp_path, write):
     text = message(ragged(tmp_path, write))
-    assert ".mean(0)" in text
+    mean = "tensor.mean(0)" if write is eva else "the mean over tokens, or omit the row"
+    assert text.endswith(f"; save {mean}")
+
+
+def test_faults_of_labels_in_tables_are_not_said_to_be_faults_of_columns(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = {"X": [[1.0, 2.0]] * 2, "label": ["a", "b" * 5000]}
+    parquet.write_table(pa.table(table), path)
+    assert message(path) == (
+        "labels must be at most 4096 characters long, got 5000; pass another column, "
+        "or shorten them"
+    )
+
+
+def test_a_missing_file_is_not_said_to_be_no_directory():
+    said = (
+        r"^source must be an existing directory, \.h5ad, \.parquet, \.npz, \.h5 or "
+        r"\.hdf5 file, got 'none\.h5ad'; pass a folder with DATASET/ENCODER\.npy and "
+        r"DATASET/labels\.npy$"
+    )
+    with pytest.raises(FileNotFoundError, match=said):
+        load_representations("none.h5ad")
+
+
+def test_shards_without_features_are_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_file({"y": np.arange(3)}, path)
+    with pytest.raises(
+        ValueError, match=r"must hold features, but it holds none; save "
+    ):
+        stage_rows([path], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -668,8 +699,8 @@ def test_a_label_longer_than_a_name_is_refused(tmp_path):
 @for_each(
     "first, second, words",
     [
-        ([1, 2], ["a", "b"], "type of all labels must be int64"),
-        ([1, 2], [True, False], "type of all labels must be int64"),
+        ([1, 2], ["a", "b"], "Labels of all shards must be of type int64"),
+        ([1, 2], [True, False], "Labels of all shards must be of type int64"),
         ([1.0, 2.0], [np.nan, 1.0], "it contains a NaN label in row 0"),
     ],
 )
@@ -885,7 +916,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
             "width of all shards must be 3 .*, got 2",
         ),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
-        (["half.safetensors"], {}, "must hold types F64, .* I16; save array.astype"),
+        (["half.safetensors"], {}, "must hold types F64, .* I16; save X.astype"),
         (["empty.parquet"], {}, "must hold rows"),
     ],
 )

@@ -86,8 +86,7 @@ def control_labels(
         raise invalid("types and y", "of equal shape (n_samples,)", shapes, cure)
     distinct, places = np.unique(types, return_inverse=True)
     rng = check_random_state(random_state)
-    drawn: Array = y[rng.randint(len(y), size=len(distinct))][places]
-    return drawn
+    return np.asarray(y[rng.randint(len(y), size=len(distinct))][places])
 
 
 def cluster_types(X: ArrayLike, n_types: int, *, random_state: Seed = None) -> Array:
@@ -111,8 +110,8 @@ def cluster_types(X: ArrayLike, n_types: int, *, random_state: Seed = None) -> A
         If rows are not finite, or if there are fewer rows than types.
     """
     X = check_array(as_array(X), dtype=[np.float64, np.float32])
-    types: Array = KMeans(n_types, n_init=1, random_state=random_state).fit_predict(X)
-    return types
+    clusters = KMeans(n_types, n_init=1, random_state=random_state)
+    return np.asarray(clusters.fit_predict(X))
 
 
 def selectivity(
@@ -263,5 +262,4 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         activations = self._scaler.transform(X) @ self.components_.T + self.biases_
-        rectified: Floats = np.maximum(0.0, activations)
-        return rectified
+        return np.asarray(np.maximum(0.0, activations))

@@ -226,7 +226,7 @@ def _with_seeds(
         }
     if not readouts:
         cure = "pass readouts=None for the default"
-        raise invalid("readouts", "at least one classifier", readouts, cure)
+        raise invalid("readouts", "a non-empty mapping", readouts, cure)
     seeded = {}
     for name, readout in readouts.items():
         copy = clone(readout)
@@ -260,7 +260,7 @@ def _accuracies(
 
 
 def _p_value(accuracies: np.ndarray) -> float:
-    """Return the share of splits whose distance is at least the first split's."""
+    """Return the share of splits with at least the distance of the original split."""
     distances = _distances(accuracies)
     return float(np.mean(distances >= distances[0] * (1 - 1e-9)))
 

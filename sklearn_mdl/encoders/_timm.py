@@ -43,8 +43,8 @@ def check_options(options: Mapping[str, object] | None) -> None:
     """Raise ValueError for options that could make timm read files or URLs."""
     for name in sorted(READ & set(options or {})):
         raise ValueError(
-            f"model_options must not name files or folders, but contains {name}; omit "
-            "it, or pass TimmEncoder(..., checkpoint_path=PATH)"
+            f"model_options must not contain {name}, since timm could then read other "
+            "files; omit it, or pass TimmEncoder(..., checkpoint_path=PATH)"
         )
 
 
@@ -249,8 +249,8 @@ class TimmEncoder(ImageEncoder):
     verbose : int, default=0
         If above 0, show a progress bar.
     pretrained : bool, default=True
-        Use timm's weights, which are downloaded if necessary. If False, weights are
-        random unless ``checkpoint_path`` is given.
+        Use the model's pre-trained weights, which are downloaded if necessary. If
+        False, weights are random unless ``checkpoint_path`` is given.
     checkpoint_path : path-like, default=None
         A file of weights to use instead of a download: ``.safetensors``, ``.pth``, or
         ``.npz`` for models that can read it. It must contain all weights of the model
@@ -258,8 +258,8 @@ class TimmEncoder(ImageEncoder):
     model_options : mapping, default=None
         Further arguments of ``timm.create_model``, such as ``{"pad_type": "same"}``.
     data_options : mapping, default=None
-        Changes to the preprocessing: ``mean``, ``std``, ``input_size``,
-        ``interpolation``, ``crop_pct``, ``crop_mode``.
+        Settings that replace those of the model's preprocessing: ``mean``, ``std``,
+        ``input_size``, ``interpolation``, ``crop_pct``, ``crop_mode``.
     random_state : int, RandomState instance or None, default=0
         Seed of random weights.
 

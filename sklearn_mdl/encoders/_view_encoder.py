@@ -44,7 +44,7 @@ class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
 
 
 class ViewEncoder(ImageOrTextTransformer):
-    """Base class of transformers whose columns are divided into views, such as layers.
+    """Base class of transformers whose features consist of views, such as layers.
 
     Subclasses set ``view_names_`` and ``view_widths_`` in ``fit``.
     """

@@ -71,15 +71,15 @@ def _read_arrow(folder: Path) -> Any:
 
 
 @contextmanager
-def _naming(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
+def _naming(path: Path) -> Iterator[None]:
     """Name the file or folder in errors of json and pyarrow."""
     try:
-        with readable(path, required, "call save_to_disk(path)", Exception):
+        with readable(path, "a saved dataset", "call save_to_disk(path)", Exception):
             yield
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{path} must contain all files that save_to_disk wrote, but "
-            f"{error.filename or error} is missing; call save_to_disk(path) again"
+            f"{path} must contain all files that save_to_disk wrote, but one is missing"
+            f" ({error}); call save_to_disk(path) again"
         ) from error
 
 
@@ -145,7 +145,8 @@ def _parts(
 ) -> list[parts.Part]:
     """Return a part for each column of lists, with the rows of all splits."""
     pa = needed(*_NEEDS)
-    with _naming(place, "tables with the same columns"):
+    cure = "save the same columns in every file"
+    with readable(place, "tables with the same columns", cure, Exception):
         schema = next(iter(tables.values())).schema
         encoders = [field.name for field in schema if is_vector(pa, field.type)]
         if not encoders:
@@ -159,16 +160,15 @@ def _parts(
             for name in (column, key, wanted.groups)
             if name is not None
         }
-        labels, known = parts.labels_of(_class_names(schema, column, columns[column]))
-        groups = parts.groups_in(columns, wanted, place)
-        ids = None if key is None else parts.texts_of(columns[key], "ids")
-        counts = ", ".join(f"{k} {len(v)}" for k, v in tables.items() if k)
-        splits = f"; splits: {counts}" if counts else ""
-        rest = labels, known, ids, f"labels are column {column!r}{splits}", groups
-        return [
-            parts.Part(dataset, name, _vectors(tables, name, place), *rest)
-            for name in encoders
-        ]
+        columns[column] = [*_class_names(schema, column, columns[column])]
+        features = {name: _vectors(tables, name, place) for name in encoders}
+    labels, known = parts.labels_of(columns[column])
+    groups = parts.groups_in(columns, wanted, place)
+    ids = None if key is None else parts.texts_of(columns[key], "ids")
+    counts = ", ".join(f"{k} {len(v)}" for k, v in tables.items() if k)
+    splits = f"; splits: {counts}" if counts else ""
+    rest = labels, known, ids, f"labels are column {column!r}{splits}", groups
+    return [parts.Part(dataset, name, X, *rest) for name, X in features.items()]
 
 
 def is_vector(pa: Any, kind: Any) -> bool:

@@ -121,7 +121,7 @@ def named_in(folder: Path, name: str) -> Path:
     path = Path(os.path.normpath(folder / name))
     if not path.is_relative_to(os.path.normpath(folder)):
         required, fault = "only names of files inside it", f"it names {name!r}"
-        raise damaged(folder, required, fault, "move that file into the folder")
+        raise damaged(folder, required, fault, "move it inside and correct its name")
     return path
 
 
@@ -143,7 +143,7 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     """
     names = list(columns)
     if wanted.groups is None and wanted.label != "groups" and "groups" in names:
-        cure = "pass groups='groups' (--groups groups), or rename the column"
+        cure = "rename it, or pass groups='groups' (--groups) to load_representations"
         raise invalid("groups", f"a name, since {place} has 'groups'", None, cure)
     if wanted.groups is not None and wanted.groups not in names:
         required, cure = f"one of {names} in {place}", "omit groups (--groups)"
@@ -252,7 +252,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
     longest = max(map(len, texts), default=0)
     if longest > LONGEST:
         required = f"at most {LONGEST} characters long"
-        raise invalid(what, required, longest, "pass another column, or save text[:99]")
+        raise invalid(what, required, longest, "pass another column, or shorten them")
     return np.array(texts, dtype=str)
 
 
@@ -352,7 +352,7 @@ def _align(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
             f"{n_all} ids on dataset {first.dataset!r} lack one; {cure}"
         )
     if n_lost:
-        notes.append(f"{first.dataset}: dropped {n_lost} rows without all embeddings")
+        notes.append(f"{first.dataset}: dropped {n_lost} of {n_all} rows (incomplete)")
     return [
         _rows_of(part, np.array([rows[name] for name in common], dtype=np.intp))
         for part, rows in zip(parts, places, strict=True)
@@ -398,7 +398,7 @@ def _drop_unlabelled(parts: list[Part], missing: str, notes: list[str]) -> list[
             f"Every row must have a label, but {n_lost} of {len(known)} on dataset "
             f"{name!r} have none{example}; add labels{drop}"
         )
-    notes.append(f"{name}: dropped {n_lost} rows without a label")
+    notes.append(f"{name}: dropped {n_lost} of {len(known)} rows (no label)")
     return [_rows_of(part, np.flatnonzero(known)) for part in parts]
 
 
@@ -406,6 +406,6 @@ def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None
     """Raise ValueError unless an embedding is a vector of the given width."""
     if vector.shape != (width,):
         raise ValueError(
-            f"Embeddings in {place} must be vectors of length {width}, like the first, "
-            f"but {what} has shape {vector.shape}; save tokens.mean(0), or omit the row"
+            f"Embeddings in {place} must all be vectors of length {width}, but {what} "
+            f"has shape {vector.shape}; save the mean over tokens, or omit the row"
         )

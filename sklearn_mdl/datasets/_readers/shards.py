@@ -88,7 +88,7 @@ def stage_rows(
     blocks = chain.from_iterable(_checked(path, features, label) for path in paths)
     first = next(blocks, None)
     if first is None:
-        raise damaged(paths[0], "rows", "no shard has any", RECREATE)
+        raise damaged(paths[0], "rows", "no shard has any", "pass shards with rows")
     width = first[0].shape[1]
 
     def rows() -> Iterator[np.ndarray]:
@@ -97,8 +97,8 @@ def stage_rows(
                 required, cure = f"{width} as in the first", "pass one encoder's shards"
                 raise invalid("The width of all shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
-                required, cure = f"{labels[0].dtype} as before", "save y.astype(str)"
-                raise invalid("The type of all labels", required, y.dtype.name, cure)
+                required, cure = f"of type {labels[0].dtype}", "save y.astype(str)"
+                raise invalid("Labels of all shards", required, y.dtype.name, cure)
             labels.append(y)
             yield X
 
@@ -147,7 +147,8 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
     kinds = [entries[name]["dtype"] for name in (rows, labels)]
     if unknown := [kind for kind in kinds if kind not in TYPES]:
         required, reason = f"types {', '.join(TYPES)}", f"it holds {unknown[0]}"
-        raise damaged(path, required, reason, "save array.astype('float32')")
+        cure = "save X.astype('float32') and y.astype('int64')"
+        raise damaged(path, required, reason, cure)
     X, y = (mapped(path, entries[name], start) for name in (rows, labels))
     if len(X) != len(y):
         raise damaged(path, f"{len(X)} labels", f"it holds {len(y)}", "save all of y")
@@ -201,6 +202,8 @@ def _vectors_in(names: Sequence[str], wanted: str | None, path: Path) -> str:
         return str(wanted)
     if wanted is None and len(names) == 1:
         return names[0]
-    required = f"one of {list(names)} in {path}"
-    cure = f"pass features={names[0]!r}" if names else "store features of shape (n, d)"
+    if not names:
+        cure = "save an array (n, d), or a column of lists of numbers"
+        raise damaged(path, "features", "it holds none", cure)
+    required, cure = f"one of {list(names)} in {path}", f"pass features={names[0]!r}"
     raise invalid("features", required, wanted, cure)

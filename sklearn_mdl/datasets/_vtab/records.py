@@ -28,7 +28,7 @@ def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
         if not paths:
             raise FileNotFoundError(
                 f"DMLab needs {folder / 'dmlab' / f'dmlab-{part}.tfrecord*'}, which is "
-                f"missing; download {task.download}, from {task.origin}"
+                f"missing; download from {task.origin} to {folder}: {task.download}"
             )
         items, labels = zip(*chain(*map(examples, paths)), strict=True)
         parts.append((part, list(items), labels))

@@ -136,7 +136,7 @@ def selectivity(
     types : (array-like, array-like)
         Types of the train and test rows (see :func:`control_labels`).
     n_controls : int, default=1
-        Number of control tasks. Each draws the labels of the types independently.
+        Number of control tasks, each with its own random labels.
     random_state : int, RandomState instance or None, default=None
         Seed of the control labels. The probe has its own ``random_state``.
 

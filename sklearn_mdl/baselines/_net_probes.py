@@ -1,4 +1,4 @@
-"""Linear and MLP probes, the accuracy protocols of the paper.
+"""Linear and MLP probes, which the paper uses to measure accuracy.
 
 Networks of the same shape are trained together. The network with the lowest log-loss
 on held-out rows is kept.
@@ -222,8 +222,11 @@ class LinearProbe(Probe):
                     best = self.settings_[columns[k]]
                     self.best_params_ = {**best, "n_steps": int(steps[i])}
         if net is None:
-            required = "At least one setting must converge, but all diverged"
-            raise ValueError(f"{required}; pass lr=1e-5 and scaling='standard'")
+            cure = f"pass lr={min(1e-5, np.min(self.lr) / 10):g}"
+            cure += " and scaling='standard'" * (self.scaling is None)
+            raise ValueError(
+                f"At least one setting must converge, but none did; {cure}"
+            )
         self.steps_ = np.array(steps)
         self.validation_losses_, self.validation_scores_ = losses, scores
         return net

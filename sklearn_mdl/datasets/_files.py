@@ -306,8 +306,7 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
 
 def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:
     with safe_open(path, framework="numpy") as archive:
-        array: np.ndarray = archive.get_tensor(_choose(archive.keys(), names))
-    return array
+        return np.asarray(archive.get_tensor(_choose(archive.keys(), names)))
 
 
 def _choose(present: Collection[str], names: Collection[str]) -> str:

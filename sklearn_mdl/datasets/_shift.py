@@ -218,12 +218,9 @@ def _with_seeds(
 ) -> dict[str, BaseEstimator]:
     """Return copies of the classifiers with fixed seeds, used for all splits."""
     if readouts is None:
-        readouts = {
-            "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
-            "mlp": make_pipeline(
-                StandardScaler(), MLPClassifier(hidden_layer_sizes=(256,), max_iter=30)
-            ),
-        }
+        mlp = MLPClassifier(hidden_layer_sizes=(256,), max_iter=30)
+        models = {"linear": LogisticRegression(max_iter=300), "mlp": mlp}
+        readouts = {k: make_pipeline(StandardScaler(), m) for k, m in models.items()}
     if not readouts:
         cure = "pass readouts=None for the default"
         raise invalid("readouts", "a non-empty mapping", readouts, cure)

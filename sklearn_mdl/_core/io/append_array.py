@@ -18,11 +18,11 @@ from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.io.whole_files import naming, replaced
 
 READ_AT_ONCE = 2**24  # bytes
-RESTART = "delete its folder to begin again"
+RESTART = "delete its folder and the checkpoint to begin again"
 
 
 class GrowingArray:
-    """Rows of numbers that are appended but never changed.
+    """Rows of numbers, to which more can be appended.
 
     Appending the first rows creates a new file, which replaces an existing one. Memory
     maps of the old file keep its rows.
@@ -118,12 +118,12 @@ class GrowingArray:
         self._grows_in_place, self.n_rows = True, n_rows
 
     def _extend_in_place(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
-        # NumPy pads the header of a .npy file so that the first axis may grow in place.
+        # NumPy pads the header of a .npy file, which leaves space for a larger length.
         end = len(self._header(0)) + self.n_rows * self.row_bytes
         if path.stat().st_size != end:
             raise ValueError(
                 f"{path} must contain only the {self.n_rows} rows of this stream, but "
-                "another stream has written to it; pass a separate store= to each"
+                "another stream has written to it; pass another store= to each fit"
             )
         try:
             with naming(path), path.open("r+b") as file:

@@ -157,8 +157,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
             raise ValueError(f"a record has a number that does not end at byte {at}")
         byte = message[at]
         value |= (byte & 127) << shift
-        at += 1
-        shift += 7
+        at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
 

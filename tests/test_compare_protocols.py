@@ -575,8 +575,8 @@ def test_the_estimator_of_blocks_must_predict_probabilities(data):
     ).reasons.values()
     assert reason == (
         "TypeError: BlockwiseCode needs a classifier with fit and predict_proba, got "
-        "LinearRegression(); pass an instance, for example CalibratedClassifierCV(SVC()) "
-        "for SVC()"
+        "LinearRegression(); pass an instance, for example "
+        "CalibratedClassifierCV(SVC()) for SVC()"
     )
 
 

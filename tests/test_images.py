@@ -22,7 +22,7 @@ from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl._core.images.lazy import LazyImages, images_fingerprint
 from sklearn_mdl._core.images.reading import FilePart
 from sklearn_mdl._core.validation import refuse_labelled
-from sklearn_mdl.encoders import TorchEncoder
+from sklearn_mdl.encoders import FeatureCache, TorchEncoder
 from sklearn_mdl.encoders._base import weights_fingerprint
 
 Image = pytest.importorskip("PIL.Image")
@@ -406,6 +406,19 @@ def test_preprocessing_must_make_tensors_of_one_shape():
     )
     with pytest.raises(ValueError, match=said):
         TorchEncoder(network()).transform(images)
+
+
+def test_minibatches_of_images_of_other_shapes_are_refused(tmp_path):
+    encoder = TorchEncoder(nn.Flatten(), batch_size=1).fit(IMAGES)
+    images = [IMAGES[0], IMAGES[1][:30]]
+    said = (
+        "^The number of features must be 6240, as for the first image in fit, got "
+        "4680; give each image the same shape before the model$"
+    )
+    with pytest.raises(ValueError, match=said):
+        encoder.transform(images)
+    with pytest.raises(ValueError, match=said):
+        FeatureCache(tmp_path).features(encoder, images)
 
 
 # As a transformer

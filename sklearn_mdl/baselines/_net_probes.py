@@ -87,7 +87,7 @@ class LinearProbe(Probe):
     ----------
     best_params_ : dict
         The setting with the lowest mean log-loss on the held-out rows, and ``n_steps``.
-    settings_ : list of dict, n_settings
+    settings_ : list of dict
         All combinations of `lr`, `weight_decay`, `ema_step_size` and hidden layers that
         were tried.
     steps_ : ndarray of shape (n_checkpoints,)
@@ -399,7 +399,7 @@ def _rows_at_once(net: StackedMLP, n_members: int) -> int:
 
 
 def _member(stack: ReadoutStack, member: int) -> StackedMLP:
-    """Return a copy of the network, with averaged weights if the member averages."""
+    """Return a copy of a member's network, with averaged weights if it has any."""
     modules: list[StackedMLP] = [stack.net.module_, *stack.averages.copies]
     nets = [(module, i) for module in modules for i in range(module.n_members)]
     module, i = nets[int(stack.averages.places[member])]

@@ -95,7 +95,7 @@ class KNeighborsProbe(Probe):
     best_params_ : dict
         The ``n_neighbors`` with the highest accuracy on the held-out rows. Of tied
         numbers, the smallest is chosen.
-    settings_ : list of dict, n_settings
+    settings_ : list of dict
         All numbers of neighbours that were tried, in ascending order.
     validation_scores_ : ndarray of shape (n_settings,)
         Accuracy on the held-out rows.

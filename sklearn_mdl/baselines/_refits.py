@@ -136,8 +136,7 @@ class Refits:
         Rows for which the estimator gives no probabilities get the class frequencies.
         """
         if self.fitted is None:
-            log_proba: Floats = np.log(readouts.class_frequencies(self.counts))
-            return np.tile(log_proba, (len(X), 1))
+            return np.tile(np.log(readouts.class_frequencies(self.counts)), (len(X), 1))
         logits = np.log(self._proba(X))
         if self.logit_scale == 1.0:
             return logits

@@ -279,7 +279,6 @@ def _distances(accuracies: np.ndarray) -> np.ndarray:
 
 def _prediction_intervals(accuracies: np.ndarray, level: float) -> np.ndarray:
     n = accuracies.shape[1]
-    half = student.ppf(1 - level / 2, n - 1) * np.sqrt(1 + 1 / n)
-    half = half * accuracies.std(1, ddof=1)
-    mean = accuracies.mean(1)
+    mean, spread = accuracies.mean(1), accuracies.std(1, ddof=1) * np.sqrt(1 + 1 / n)
+    half = student.ppf(1 - level / 2, n - 1) * spread
     return np.stack([mean - half, mean + half], axis=1)

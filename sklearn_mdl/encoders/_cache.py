@@ -270,10 +270,10 @@ def _read(
 
 
 def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
-    """Return True if a network encoder maps the last encoded item to its features.
+    """Return True unless a network encoder gives other features for the last item.
 
-    Keys do not contain all code that a network runs. The item is encoded with the rest
-    of its minibatch, which affects the padding of texts.
+    This check is needed because keys do not contain all code that a network runs. The
+    item is encoded with the rest of its minibatch, which affects the padding of texts.
     """
     if not isinstance(encoder, ViewEncoder):
         return True
@@ -289,7 +289,8 @@ def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
 def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
     """Encode items into a file, and return the rows.
 
-    An interrupted extraction continues where it stopped, if the encoder is the same.
+    An interrupted extraction continues after the last complete minibatch in the file,
+    unless this encoder gives other features for the last row of that minibatch.
     """
     width = sum(encoder.view_widths_)
     rows = GrowingArray(width, part, dtype="<f4")

@@ -49,7 +49,7 @@ class HiddenStatesEncoder(ViewEncoder):
         modified. It is called as ``module(**inputs)``, with
         ``output_hidden_states=True`` unless `layers` are names.
     tokenizer : callable, default=None
-        A tokenizer of transformers, or any function from a list of rows to a mapping of
+        A Hugging Face tokenizer, or any function from a list of rows to a mapping of
         tensors, such as "input_ids" and "attention_mask". If None, rows are non-empty
         sequences of token ids, which may differ in length.
     layers : sequence of int or str, default=None
@@ -214,7 +214,7 @@ class HiddenStatesEncoder(ViewEncoder):
         if self.tokenizer is None:
             return _pad(rows)
         options: dict[str, object] = {}
-        if hasattr(self.tokenizer, "pad_token"):  # a transformers tokenizer
+        if hasattr(self.tokenizer, "pad_token"):  # a Hugging Face tokenizer
             options = {"padding": True, "truncation": True, "return_tensors": "pt"}
         inputs = dict(self.tokenizer(rows, **options))
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
@@ -264,7 +264,7 @@ class HiddenStatesEncoder(ViewEncoder):
         if states is None:
             modules, kind = self.module.named_modules(), type(output).__name__
             inner = [n for n, m in modules if n and not [*m.children()]]
-            cure = f"layers={inner[:1]}" if inner else "a model of transformers"
+            cure = f"layers={inner[:1]}" if inner else "a Hugging Face model"
             words = f"an object with the attribute hidden_states, got {kind}"
             raise ValueError(f"The module must return {words}; pass for example {cure}")
         n = len(states)

@@ -86,7 +86,7 @@ def cure_of(timm: ModuleType, name: str) -> str:
 def check_network(timm: ModuleType, name: str) -> None:
     """Raise OSError if weights must be downloaded from a hub that is unreachable.
 
-    Without this check, the hub's client would retry for a minute or two.
+    Without this check, the hub's client would retry several times.
 
     Raises
     ------
@@ -226,8 +226,9 @@ class TimmEncoder(ImageEncoder):
     Parameters
     ----------
     model_name : str
-        Name from ``timm.list_models()``, such as "resnet50.a1_in1k" or
-        "vit_base_patch16_224.dino".
+        Name of a timm model, such as "resnet50", or name with weights, such as
+        "resnet50.a1_in1k". ``timm.list_models()`` lists all models, and
+        ``timm.list_pretrained()`` lists all names with weights.
     layer : str or list of str, default="last"
         "last", or names of inner modules such as "blocks.3" or "layer2". One pass
         collects the outputs of all layers.

@@ -127,7 +127,7 @@ class TorchEncoder(ImageEncoder):
             raise TypeError(
                 f"preprocess must return a tensor, got {type(tensor).__name__}; for an "
                 "image, pass torchvision.transforms.Compose([preprocess, ToTensor()]); "
-                "for a processor of transformers, pass lambda image: processor(image, "
+                "for a Hugging Face processor, pass lambda image: processor(image, "
                 "return_tensors='pt')['pixel_values'][0]"
             )
         return tensor
@@ -135,9 +135,10 @@ class TorchEncoder(ImageEncoder):
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            cure = "pass such a module, or layer=NAME of an inner module"
-            kind = type(output).__name__
-            raise ValueError(f"The module must return one tensor, got {kind}; {cure}")
+            words = f"must return one tensor, got {type(output).__name__}; pass such a "
+            raise ValueError(
+                f"The module {words}module, or layer=NAME of an inner module"
+            )
         unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:
             shape, cure = tuple(output.shape), "pass pool='avg' or pool='flatten'"

@@ -22,7 +22,7 @@ RESTART = "delete its folder and the checkpoint to begin again"
 
 
 class GrowingArray:
-    """Rows of numbers, to which more can be appended.
+    """Rows of numbers that are appended but never changed.
 
     Appending the first rows creates a new file, which replaces an existing one. Memory
     maps of the old file keep its rows.
@@ -118,7 +118,7 @@ class GrowingArray:
         self._grows_in_place, self.n_rows = True, n_rows
 
     def _extend_in_place(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
-        # NumPy pads the header of a .npy file, which leaves space for a larger length.
+        # NumPy pads the header of a .npy file so that the first axis may grow in place.
         end = len(self._header(0)) + self.n_rows * self.row_bytes
         if path.stat().st_size != end:
             raise ValueError(

@@ -257,7 +257,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
 
 
 def parsed(texts: Sequence[str]) -> list[object]:
-    """Return cells as integers or floats if possible, with None for empty cells."""
+    """Return cells as integers or floats, with None if empty, or else as text."""
     for kind in (int, float):
         try:
             return [kind(text) if text else None for text in texts]
@@ -352,7 +352,7 @@ def _align(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
             f"{n_all} ids on dataset {first.dataset!r} lack one; {cure}"
         )
     if n_lost:
-        notes.append(f"{first.dataset}: dropped {n_lost} of {n_all} rows (incomplete)")
+        notes.append(f"{first.dataset}: dropped {n_lost} of {n_all} rows (not in all)")
     return [
         _rows_of(part, np.array([rows[name] for name in common], dtype=np.intp))
         for part, rows in zip(parts, places, strict=True)

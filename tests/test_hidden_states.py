@@ -215,7 +215,8 @@ def test_outputs_that_are_no_states_of_tokens_are_named():
     encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
     with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
         encoder.fit([[1, 2, 3]])
-    with pytest.raises(ValueError, match="got Tensor; pass for example a Hugging Face model$"):
+    said = r"got Tensor; pass for example a Hugging Face model$"
+    with pytest.raises(ValueError, match=said):
         HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
     named = Silent()
     named.blocks = nn.ModuleList([nn.Embedding(9, 4)])

@@ -186,7 +186,7 @@ class GrowingArray:
             raise _lost(self.path, n_rows, fault, RESTART)
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Return True if the file begins with ``blocks``, and then adopt these rows."""
+        """Adopt the rows in ``blocks`` if the file begins with them, or return False."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0

@@ -39,7 +39,7 @@ class _Hasher(NumpyHasher):
     Parameters
     ----------
     names : dict of int to str
-        Names of the parts that have been read, by identity.
+        Names of the parts that have been read, keyed by ``id``.
     """
 
     def __init__(self, names: dict[int, str]) -> None:
@@ -61,13 +61,13 @@ class _Hasher(NumpyHasher):
 
 
 def content_hash(content: object, names: dict[int, str] | None = None) -> str:
-    """Return the SHA-1 of an object's pickle, its tensors and its users' code.
+    """Return the SHA-1 of an object's pickle, of its tensors and of users' code in it.
 
     Parameters
     ----------
     content : object
     names : dict of int to str, default=None
-        Names that replace the code of classes and functions, by identity.
+        Names that replace the code of classes and functions, keyed by ``id``.
 
     Raises
     ------

@@ -23,7 +23,7 @@ WITHOUT_EFFECT = frozenset({"store", "checkpoint", "verbose", "n_jobs"})
 
 
 class Sources(NamedTuple):
-    """Downloads and files that an estimator reads, by their names in its parameters.
+    """Downloads and files that an estimator reads, as named in its parameters.
 
     Attributes
     ----------

@@ -156,7 +156,7 @@ def is_archive(path: Path) -> bool:
 
 
 def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Memory-map some arrays of a file that this program wrote, without checks."""
+    """Memory-map some arrays of a file that this package wrote, without checks."""
     _, entries, start = read_head(path)
     return {name: mapped(path, entries[name], start) for name in names}
 

@@ -186,7 +186,7 @@ class GrowingArray:
             raise _lost(self.path, n_rows, fault, RESTART)
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Adopt the rows in ``blocks`` if the file begins with them, or return False."""
+        """Adopt ``blocks`` and return True if the file begins with them."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0

@@ -256,7 +256,10 @@ def test_without_data_there_are_no_control_tasks_and_no_random_encoder(data):
         protocols=["selectivity", "knn"],
         references=["random", "shuffled"],
     )
-    assert "pass types" in found.reasons["", "given", "selectivity"]
+    assert (
+        "finite numbers; pass types, one a row"
+        in found.reasons["", "given", "selectivity"]
+    )
     assert "needs X" in found.reasons["", "(random encoder)", "knn"]
     assert found.values[0, 0, 1] > found.values[0, 2, 1]
 

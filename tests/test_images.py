@@ -413,7 +413,7 @@ def test_minibatches_of_images_of_other_shapes_are_refused(tmp_path):
     images = [IMAGES[0], IMAGES[1][:30]]
     said = (
         "^The number of features must be 6240, as for the first image in fit, got "
-        "4680; give each image the same shape before the model$"
+        "4680; preprocess all images to the same shape$"
     )
     with pytest.raises(ValueError, match=said):
         encoder.transform(images)

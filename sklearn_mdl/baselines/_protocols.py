@@ -276,7 +276,7 @@ def _value(
     if name == "selectivity":
         if split.types is None:
             raise ValueError(
-                "Control tasks need types or X of finite numbers; pass types of rows"
+                "Control tasks need types or X of finite numbers; pass types, one a row"
             )
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value

@@ -155,7 +155,7 @@ class ViewEncoder(ImageOrTextTransformer):
                     break
                 if (n := features.shape[1]) != (width := sum(self.view_widths_)):
                     required = f"{width}, as for the first {self.unit} in fit"
-                    cure = f"give each {self.unit} the same shape before the model"
+                    cure = f"preprocess all {self.unit}s to the same shape"
                     raise invalid("The number of features", required, n, cure)
                 if bar is not None:
                     bar.update(len(features))

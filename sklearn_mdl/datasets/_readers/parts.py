@@ -121,7 +121,7 @@ def named_in(folder: Path, name: str) -> Path:
     path = Path(os.path.normpath(folder / name))
     if not path.is_relative_to(os.path.normpath(folder)):
         required, fault = "only names of files inside it", f"it names {name!r}"
-        raise damaged(folder, required, fault, "move it inside and correct its name")
+        raise damaged(folder, required, fault, "move that file in and correct the name")
     return path
 
 
@@ -352,7 +352,7 @@ def _align(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
             f"{n_all} ids on dataset {first.dataset!r} lack one; {cure}"
         )
     if n_lost:
-        notes.append(f"{first.dataset}: dropped {n_lost} of {n_all} rows (not in all)")
+        notes.append(f"{first.dataset}: dropped {n_lost} of {n_all} rows (incomplete)")
     return [
         _rows_of(part, np.array([rows[name] for name in common], dtype=np.intp))
         for part, rows in zip(parts, places, strict=True)

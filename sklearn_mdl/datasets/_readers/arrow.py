@@ -41,7 +41,7 @@ def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
             names = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
             names = [str(name) for name in names]
         chosen = parts.chosen_splits(names, wanted, folder)
-        folders = {split: parts.named_in(folder, split) for split in chosen}
+        folders = {s: parts.named_in(folder, s, folder / SPLITS) for s in chosen}
     else:
         wanted.refuse(folder, "splits")
     tables = {split: _read_arrow(place) for split, place in folders.items()}
@@ -55,7 +55,7 @@ def _read_arrow(folder: Path) -> Any:
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         has_indices = bool(state.get("_indices_data_files"))
         named = [str(entry["filename"]) for entry in state["_data_files"]]
-        names = [parts.named_in(folder, name) for name in named]
+        names = [parts.named_in(folder, n, folder / STATE) for n in named]
     if has_indices:
         cure = "call dataset.flatten_indices().save_to_disk(path)"
         raise damaged(folder, "its rows in order", "it holds indices into them", cure)

@@ -110,8 +110,8 @@ class Representations(NamedTuple):
         return "\n".join(map(_printable, lines))
 
 
-def named_in(folder: Path, name: str) -> Path:
-    """Return the path of a file in a folder, given its name in another file.
+def named_in(folder: Path, name: str, source: object) -> Path:
+    """Return the path of a file in a folder, given its name in the file `source`.
 
     Raises
     ------
@@ -120,8 +120,8 @@ def named_in(folder: Path, name: str) -> Path:
     """
     path = Path(os.path.normpath(folder / name))
     if not path.is_relative_to(os.path.normpath(folder)):
-        required, fault = "only names of files inside it", f"it names {name!r}"
-        raise damaged(folder, required, fault, "move that file in and correct the name")
+        required, fault = "only names of files in its folder", f"it names {name!r}"
+        raise damaged(source, required, fault, "move that file in and correct the name")
     return path
 
 
@@ -158,7 +158,7 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
             return candidates[0]
     if not names:
         cure = "add an array or column named y"
-        raise damaged(place, "labels", "it only holds features", cure)
+        raise damaged(place, "labels", "it holds none", cure)
     cure = f"for example, pass label={names[0]!r} (--label)"
     raise invalid("label", f"one of {names} in {place}", wanted.label, cure)
 

@@ -561,7 +561,7 @@ def test_hdf5_reads_no_file_elsewhere(tmp_path, monkeypatch):
         path = h5ad(tmp_path / "study")
         with h5py.File(path, "a") as file:
             file["obsm"]["linked"] = h5py.ExternalLink(target, "/X")
-        said = f"{path.with_name(target)} must exist, since {path} links to it; copy "
+        said = f"{path.parent / target} must exist, since {path} links to it; copy "
         if target != "secret.h5":
             said = f"{path} must hold only names of files in its folder, but it names "
         assert message(path).startswith(said)

@@ -244,10 +244,9 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
         self._validate_params()
         rows = validate_data(self, X, dtype=np.float64)
         rng = check_random_state(self.random_state)
-        n_features = rows.shape[1]
-        n_components = self.n_components or n_features
-        self.components_ = rng.normal(size=(n_components, n_features))
-        self.components_ /= np.sqrt(n_features)
+        n_components = self.n_components or rows.shape[1]
+        self.components_ = rng.normal(size=(n_components, rows.shape[1]))
+        self.components_ /= np.sqrt(rows.shape[1])
         self.biases_ = rng.normal(size=n_components)
         self._scaler = StandardScaler().fit(rows)
         return self

@@ -280,12 +280,11 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
         with np.load(path, allow_pickle=False) as archive:
             name = _choose(archive.files, names)
             check_member(archive.zip, name)
-            array: np.ndarray = archive[name]
+            return np.asarray(archive[name])
     except OSError as error:
         if error.errno == errno.EINVAL:  # the archive refers to a byte before its start
             raise ValueError("parts of the archive are missing") from error
         raise
-    return array
 
 
 def check_member(archive: zipfile.ZipFile, name: str) -> None:

@@ -31,6 +31,9 @@ from sklearn_mdl._core.io.whole_files import make_folder
 from sklearn_mdl._core.numerics import dense
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl.encoders._hidden_states import HiddenStatesEncoder
+from sklearn_mdl.encoders._timm import TimmEncoder
+from sklearn_mdl.encoders._torch import TorchEncoder
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 
 FEATURES = "features"  # name of the array in a file, which load_features expects
@@ -326,7 +329,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
     folder: str | PathLike[str]
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "encoder": [ViewEncoder],
+        "encoder": [TimmEncoder, TorchEncoder, HiddenStatesEncoder],
         "folder": [str, PathLike],
     }
 

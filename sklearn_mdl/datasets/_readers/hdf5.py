@@ -83,8 +83,7 @@ def _check_heaps(path: Path) -> None:
 def _read(item: h5py.Dataset) -> np.ndarray:
     """Read an array, or raise ValueError if the file cannot contain all of it."""
     _check_size(item)
-    array: np.ndarray = item.asstr()[()] if item.dtype.kind == "O" else item[()]
-    return array
+    return np.asarray(item.asstr()[()] if item.dtype.kind == "O" else item[()])
 
 
 def _check_size(item: h5py.Dataset) -> None:

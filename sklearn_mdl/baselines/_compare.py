@@ -157,9 +157,10 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         (:func:`~sklearn_mdl.baselines.subsampled_losses`). Any other name, with a
         classifier as its value, reports the accuracy of this classifier.
     types : array-like of shape (n_samples,), or mapping, default=None
-        Types of the rows for control tasks. For several datasets pass ``{name:
-        types}``. If None, rows of X are clustered, provided that they are finite
-        numbers.
+        Types of the rows for the control tasks of "selectivity", as for
+        :func:`~sklearn_mdl.baselines.control_labels`. For several datasets pass
+        ``{name: types}``. If None, rows of X are clustered, provided that they are
+        finite numbers.
     references : sequence of {"random", "shuffled"}, default=()
         Additional rows of the table, for comparison. "random" is a
         :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.

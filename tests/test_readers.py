@@ -274,9 +274,10 @@ def test_groups_that_a_format_does_not_name_are_refused(tmp_path):
 def test_a_column_of_groups_is_never_ignored(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, X=FEATURES["deep"], label=LABELS, groups=PATIENTS)
-    assert "groups must be a name, since" in message(path)
-    cure = "rename it, or pass groups='groups' (--groups) to load_representations"
-    assert cure in message(path)
+    assert message(path) == (
+        f"{path} must hold no unused column 'groups', but it has one; rename it, or "
+        "pass groups='groups' (--groups) to load_representations"
+    )
     assert ", 14 groups; " in str(load_representations(path, groups="groups"))
     assert "40 rows, 14 classes; " in str(load_representations(path, label="groups"))
 
@@ -426,6 +427,23 @@ def test_a_missing_file_is_not_said_to_be_no_directory():
     )
     with pytest.raises(FileNotFoundError, match=said):
         load_representations("none.h5ad")
+
+
+def test_a_single_path_is_no_list_of_shards(tmp_path):
+    said = (
+        r"^shards must be a non-empty list of paths, got 'a\.parquet'; pass \[path\], "
+    )
+    with pytest.raises(ValueError, match=said):
+        stage_rows("a.parquet", tmp_path)
+
+
+def test_shards_are_not_staged_in_a_file(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_file({"X": np.ones((3, 2)), "y": np.arange(3)}, path)
+    with pytest.raises(
+        ValueError, match=r"must be a folder, but .* is a file; pass an"
+    ):
+        stage_rows([path], path)
 
 
 def test_shards_without_features_are_refused(tmp_path):
@@ -902,7 +920,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
 @pytest.mark.parametrize(
     ("names", "options", "sentence"),
     [
-        ([], {}, "shards must be non-empty"),
+        ([], {}, r"shards must be a non-empty list of paths, got \[\]; pass \[path\]"),
         (["a.csv"], {}, r"shards must be \.parquet, .* got .*a\.csv"),
         (["damaged.parquet"], {}, r"damaged\.parquet must hold a \.parquet table"),
         (["damaged.safetensors"], {}, "must hold tensors, .* call save_file"),

@@ -64,7 +64,7 @@ class FeatureCache:
 
     Each feature set has a key. For network encoders (TimmEncoder, TorchEncoder and
     HiddenStatesEncoder), the key contains the weights, the preprocessing, the layers,
-    the pooling and the content of the input. Except for TimmEncoder, it also contains
+    the pooling and the content of the input. Except for TimmEncoder, it also includes
     the public attributes of the network's modules. For other transformers, the key
     contains their settings and learned state, the data and the library versions, and
     the size and modification time of each file whose path is in the data.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -144,7 +145,7 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     names = list(columns)
     if wanted.groups is None and wanted.label != "groups" and "groups" in names:
         cure = "rename it, or pass groups='groups' (--groups) to load_representations"
-        raise invalid("groups", f"a name, since {place} has 'groups'", None, cure)
+        raise damaged(place, "no unused column 'groups'", "it has one", cure)
     if wanted.groups is not None and wanted.groups not in names:
         required, cure = f"one of {names} in {place}", "omit groups (--groups)"
         raise invalid("groups", required, wanted.groups, cure)
@@ -259,10 +260,8 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
 def parsed(texts: Sequence[str]) -> list[object]:
     """Return cells as integers or floats, with None if empty, or else as text."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return [kind(text) if text else None for text in texts]
-        except ValueError:
-            continue
     return list(texts)
 
 

@@ -14,7 +14,7 @@ from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
-from sklearn_mdl._core.io.whole_files import note_ours, refuse_foreign_in
+from sklearn_mdl._core.io.whole_files import make_folder, note_ours, refuse_foreign_in
 from sklearn_mdl._core.validation import damaged, invalid, non_finite
 from sklearn_mdl.datasets._readers.arrow import block_of, check_size, is_vector
 from sklearn_mdl.datasets._readers.parts import RECREATE, ReadRequest, label_column
@@ -59,7 +59,8 @@ def stage_rows(
     Raises
     ------
     ValueError
-        If there are no shards, if a shard has an unknown format, or if widths differ.
+        If `shards` is not a list of paths or is empty, if `folder` is a file, if a
+        shard has an unknown format, or if widths differ.
         Also if a label is missing or has another type, if a value is not finite as
         float32, or if the choice of columns is ambiguous. Also if another program wrote
         ``features.npy``. An existing ``features.npy`` is not changed in these cases.
@@ -80,9 +81,11 @@ def stage_rows(
     >>> X.shape, y.tolist()
     ((6, 2), [0, 1, 2, 0, 1, 2])
     """
-    paths, place = [Path(shard) for shard in shards], Path(folder) / ROWS
+    paths = [] if isinstance(shards, str | PathLike) else list(map(Path, shards))
     if not paths:
-        raise invalid("shards", "non-empty", paths, "pass sorted(path.glob('*'))")
+        cure = "pass [path], or correct the folder or pattern of the files"
+        raise invalid("shards", "a non-empty list of paths", shards, cure)
+    place = Path(folder) / ROWS
     refuse_foreign_in(place.parent, [ROWS])
     labels = list[np.ndarray]()
     blocks = chain.from_iterable(_checked(path, features, label) for path in paths)
@@ -102,7 +105,7 @@ def stage_rows(
             labels.append(y)
             yield X
 
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(place.parent)
     GrowingArray(width, place, dtype="<f4").extend(rows())
     note_ours(place.parent, [ROWS])
     return np.load(place, mmap_mode="r"), np.concatenate(labels)

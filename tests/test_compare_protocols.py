@@ -257,7 +257,7 @@ def test_without_data_there_are_no_control_tasks_and_no_random_encoder(data):
         references=["random", "shuffled"],
     )
     assert (
-        "finite numbers; pass types, one a row"
+        "finite numbers, but there are neither; pass types, one for each row"
         in found.reasons["", "given", "selectivity"]
     )
     assert "needs X" in found.reasons["", "(random encoder)", "knn"]

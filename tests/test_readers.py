@@ -208,7 +208,7 @@ def test_rows_without_a_label_are_counted_and_dropped_on_request(tmp_path, write
     path, gaps = write(tmp_path, {3, 31}), [3, 31]
     said = message(path)
     assert "2 of 40 on dataset 'study' have none" in said
-    assert said.endswith("; add labels or pass missing='drop'")
+    assert said.endswith("; add labels or pass missing='drop' (--missing drop)")
     found = load_representations(path, missing="drop")
     features, labels = found.datasets["study"]
     expected = np.delete(LABELS, gaps)

@@ -276,7 +276,8 @@ def _value(
     if name == "selectivity":
         if split.types is None:
             raise ValueError(
-                "Control tasks need types or X of finite numbers; pass types, one a row"
+                "Control tasks need types or X of finite numbers, but there are "
+                "neither; pass types, one for each row"
             )
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value

@@ -148,8 +148,9 @@ class Refits:
         if self.failure:
             warn_caller(
                 f"{self.estimator!r} failed ({self.failure.rstrip('.')}), so an earlier"
-                " fit or class frequencies were used; fix it, or if it rejects negative"
-                " features, put MinMaxScaler(clip=True) before it in a pipeline"
+                " fit or class frequencies were used; fix its settings, or if it "
+                "rejects negative features, put MinMaxScaler(clip=True) before it in a "
+                "pipeline"
             )
 
     def _proba(self, X: Array) -> Floats:

@@ -139,12 +139,9 @@ class HiddenStatesEncoder(ViewEncoder):
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
                 required = "None, or different integers, or different module names"
-                distinct = f"layers={list(dict.fromkeys(self.layers))}"
-                cure = (
-                    distinct
-                    if len(kinds) == 1
-                    else "only integers, only names, or layers=None"
-                )
+                once = f"layers={list(dict.fromkeys(self.layers))}"
+                others = "only integers, only names, or layers=None"
+                cure = once if len(kinds) == 1 else others
                 raise invalid("layers", required, self.layers, f"pass {cure}")
             if kinds == {True}:
                 check_layers(self.module, list(map(str, self.layers)), "layers=None")

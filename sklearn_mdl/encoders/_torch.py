@@ -135,10 +135,9 @@ class TorchEncoder(ImageEncoder):
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            words = f"must return one tensor, got {type(output).__name__}; pass such a "
-            raise ValueError(
-                f"The module {words}module, or layer=NAME of an inner module"
-            )
+            cure = "pass such a module, or layer=NAME of an inner module"
+            kind = type(output).__name__
+            raise ValueError(f"The module must return one tensor, got {kind}; {cure}")
         unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:
             shape, cure = tuple(output.shape), "pass pool='avg' or pool='flatten'"

@@ -345,7 +345,8 @@ def _align(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     n_all = len(set().union(*places))
     n_lost = n_all - len(common)
     if n_lost and (missing == "raise" or not common):
-        cure = "pass missing='drop'" if common else "save the same ids for all encoders"
+        cure = "pass missing='drop' (--missing drop)"
+        cure = cure if common else "save the same ids for all encoders"
         raise ValueError(
             f"Every row must have an embedding from every encoder, but {n_lost} of "
             f"{n_all} ids on dataset {first.dataset!r} lack one; {cure}"
@@ -392,7 +393,7 @@ def _drop_unlabelled(parts: list[Part], missing: str, notes: list[str]) -> list[
     if missing == "raise" or not known.any():
         ids = parts[0].ids
         example = "" if ids is None else f" (one is {ids[~known][0]!s})"
-        drop = " or pass missing='drop'" if known.any() else ""
+        drop = " or pass missing='drop' (--missing drop)" if known.any() else ""
         raise ValueError(
             f"Every row must have a label, but {n_lost} of {len(known)} on dataset "
             f"{name!r} have none{example}; add labels{drop}"

@@ -180,6 +180,10 @@ def test_a_ranking_takes_texts(model, tmp_path):
             "^The tokenizer's output must be a dict of tensors, got",
         ),
         (
+            {"tokenizer": lambda rows: [[1, 2]]},
+            r"must be a dict of tensors, got \[\[1, 2\]\]; make it return {",
+        ),
+        (
             {"tokenizer": lambda rows: tokenize(rows[:1])},
             "must be 5, one for each row, got",
         ),

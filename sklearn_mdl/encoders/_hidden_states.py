@@ -213,9 +213,10 @@ class HiddenStatesEncoder(ViewEncoder):
         options: dict[str, object] = {}
         if hasattr(self.tokenizer, "pad_token"):  # a Hugging Face tokenizer
             options = {"padding": True, "truncation": True, "return_tensors": "pt"}
-        inputs = dict(self.tokenizer(rows, **options))
+        output = self.tokenizer(rows, **options)
+        inputs = dict(output) if isinstance(output, Mapping) else {}
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
-            kinds = {name: type(v).__name__ for name, v in inputs.items()}
+            kinds = {k: type(v).__name__ for k, v in inputs.items()} or output
             cure = 'make it return {"input_ids": torch.tensor(ids)}'
             raise invalid("The tokenizer's output", "a dict of tensors", kinds, cure)
         return inputs

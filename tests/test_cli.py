@@ -236,7 +236,8 @@ def test_groups_in_a_file_of_another_kind_are_not_ignored(study, capsys):
     assert rank(study, "--readouts", "closed-form")[0] == 2
     said = complaint(capsys, "rank")
     assert "must hold groups.npy, groups.npz or groups.safetensors, but it has" in said
-    assert said.endswith("'groups.csv'; call np.save('groups.npy', groups)")
+    path = str(study / "two" / "groups.npy")
+    assert said.endswith(f"'groups.csv'; call np.save({path!r}, groups)")
 
 
 def test_rank_refuses_the_accuracy_of_rows_in_groups_before_it_runs(study, capsys):

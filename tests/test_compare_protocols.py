@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import SelectKBest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import FunctionTransformer
@@ -256,7 +256,10 @@ def test_without_data_there_are_no_control_tasks_and_no_random_encoder(data):
         protocols=["selectivity", "knn"],
         references=["random", "shuffled"],
     )
-    assert "pass types" in found.reasons["", "given", "selectivity"]
+    assert (
+        "finite numbers, but there are neither; pass types, one for each row"
+        in found.reasons["", "given", "selectivity"]
+    )
     assert "needs X" in found.reasons["", "(random encoder)", "knn"]
     assert found.values[0, 0, 1] > found.values[0, 2, 1]
 
@@ -562,6 +565,24 @@ def test_a_codelength_by_mdl_needs_a_switcher(data):
         compare_protocols({"raw": None}, X, y, protocols={"mdl": GaussianNB()})
 
 
+def test_a_variational_code_is_needed_for_its_protocol(data):
+    wanted = r"^'variational' needs a VariationalCode, got GaussianNB\(\); pass None$"
+    with pytest.raises(TypeError, match=wanted):
+        compare_protocols({"raw": None}, *data, protocols={"variational": GaussianNB()})
+
+
+def test_the_estimator_of_blocks_must_predict_probabilities(data):
+    protocols = {"blockwise": LinearRegression()}
+    (reason,) = compare_protocols(
+        {"raw": None}, *data, protocols=protocols
+    ).reasons.values()
+    assert reason == (
+        "TypeError: BlockwiseCode needs a classifier with fit and predict_proba, got "
+        "LinearRegression(); pass an instance, for example "
+        "CalibratedClassifierCV(SVC()) for SVC()"
+    )
+
+
 @pytest.mark.parametrize("name", ["logme", "rankme"])
 def test_measures_without_an_estimator_refuse_one(name, data):
     wanted = rf"The estimator of '{name}' must be None, got GaussianNB\(\)"
@@ -599,7 +620,7 @@ def test_a_random_encoder_needs_numbers(data):
     )
     assert found.frame().loc["length", "bayes"] == 1
     (reason,) = found.reasons.values()
-    assert reason == "a random encoder needs X as finite numbers"
+    assert reason == "a random encoder needs X as an array of finite numbers"
 
 
 def test_without_any_features_there_are_no_references(data):

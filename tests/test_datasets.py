@@ -206,7 +206,8 @@ def test_directory_ignores_what_is_not_meant(tmp_path):
 def test_missing_directory_is_named(tmp_path, name):
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        FileNotFoundError, match=f"{name} must be a directory, but is not; create"
+        FileNotFoundError,
+        match=f"{name} must be a directory that exists, but is not; correct the path$",
     ):
         load_feature_directory(tmp_path / name)
 

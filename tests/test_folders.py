@@ -313,7 +313,7 @@ def test_copies_of_a_stream_go_on_one_by_one(tmp_path, name):
     other.partial_fit(*data(1, 5))
     before = contents(tmp_path)
     for rows in (data(2, 5), data(2, 7)):
-        with pytest.raises(ValueError, match="pass a separate store= to each"):
+        with pytest.raises(ValueError, match=r"pass another store= to each fit$"):
             first.partial_fit(*rows)
     assert contents(tmp_path) == before
     assert_same(first, stream())

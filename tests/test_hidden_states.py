@@ -164,7 +164,7 @@ def test_a_ranking_takes_texts(model, tmp_path):
     ("settings", "words"),
     [
         ({"layers": [3]}, "layers must be integers from -3 to 2"),
-        ({"layers": [0, -3]}, "layers must be distinct"),
+        ({"layers": [0, -3]}, "layers must be numbers of different layers, got"),
         ({"layers": [0, "embed"]}, "layers must be None, or different integers"),
         ({"layers": []}, "layers must be None, or"),
         ({"layers": ["layers.2"]}, "name of an inner module"),
@@ -178,6 +178,10 @@ def test_a_ranking_takes_texts(model, tmp_path):
         (
             {"tokenizer": lambda rows: {"input_ids": rows}},
             "^The tokenizer's output must be a dict of tensors, got",
+        ),
+        (
+            {"tokenizer": lambda rows: [[1, 2]]},
+            r"must be a dict of tensors, got \[\[1, 2\]\]; make it return {",
         ),
         (
             {"tokenizer": lambda rows: tokenize(rows[:1])},
@@ -215,7 +219,8 @@ def test_outputs_that_are_no_states_of_tokens_are_named():
     encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
     with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
         encoder.fit([[1, 2, 3]])
-    with pytest.raises(ValueError, match="got Tensor; pass for example a model of"):
+    said = r"got Tensor; pass for example a Hugging Face model$"
+    with pytest.raises(ValueError, match=said):
         HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
     named = Silent()
     named.blocks = nn.ModuleList([nn.Embedding(9, 4)])

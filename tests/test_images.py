@@ -22,7 +22,7 @@ from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl._core.images.lazy import LazyImages, images_fingerprint
 from sklearn_mdl._core.images.reading import FilePart
 from sklearn_mdl._core.validation import refuse_labelled
-from sklearn_mdl.encoders import TorchEncoder
+from sklearn_mdl.encoders import FeatureCache, TorchEncoder
 from sklearn_mdl.encoders._base import weights_fingerprint
 
 Image = pytest.importorskip("PIL.Image")
@@ -145,9 +145,17 @@ def test_palettes_and_bits_are_images_too():
         (np.zeros((3, 64)), ValueError, r"got \(3, 64\)"),
         (np.array([b"GIF", b"PNG"]), ValueError, r"got \(2,\)"),
         (np.zeros((2, 8, 8, 5)), ValueError, r"Shape of row 0 .* got \(8, 8, 5\)"),
-        (np.full((2, 8, 8), 3), ValueError, "uint8 or floats .* got 'int64'"),
-        (np.full((2, 8, 8), 3.0), ValueError, "got '3 to 3'"),
-        (np.full((2, 8, 8), np.nan), ValueError, "got 'nan to nan'"),
+        (
+            np.full((2, 8, 8), 3),
+            ValueError,
+            "uint8 or floats .* got int64, from 3 to 3;",
+        ),
+        (np.full((2, 8, 8), 3.0), ValueError, "got float64, from 3 to 3;"),
+        (
+            np.full((2, 8, 8), np.nan),
+            ValueError,
+            "got float64, from nan to nan; pass np",
+        ),
         (torch.zeros(2, 3, 8, 8), TypeError, r"permute\(0, 2, 3, 1\)"),
         ("image.png", TypeError, r"got str; pass \[image"),
         (iter([]), TypeError, "got list_iterator"),
@@ -337,7 +345,7 @@ class Twice(nn.Module):
         (
             nn.Sequential(Pair()),
             {"layer": "0"},
-            "^Layer '0' must return one tensor, got tuple; omit this layer$",
+            "^Layer '0' must return one tensor, got tuple; pass another layer$",
         ),
         (
             Twice(),
@@ -348,7 +356,7 @@ class Twice(nn.Module):
         (
             nn.Flatten(),
             {"layer": "0"},
-            "^layer must be the name of an inner module, got '0'; pass layer='last'$",
+            "^A layer must be the name of an inner module, got '0'; pass layer='last'$",
         ),
         (Twice(), {"layer": "unused"}, "'unused' must run"),
         (nn.Conv2d(3, 3, 1), {}, r"vectors .* got \(1, 3, 40, 52\)"),
@@ -379,8 +387,8 @@ def test_outputs_of_any_shape_can_be_flattened():
 def test_tokens_without_a_class_token_can_be_declared_to_have_one():
     said = (
         r"^The output of layer 'last' must be tokens that begin with a class token, "
-        r"got \(1, .*\); pass pool='avg'; a TorchEncoder with a class token needs "
-        "n_prefix_tokens=1$"
+        r"got \(1, .*\); pass pool='avg', or n_prefix_tokens=1 if a TorchEncoder has a "
+        "class token$"
     )
     with pytest.raises(ValueError, match=said):
         TorchEncoder(Tokens(), pool="cls").fit(IMAGES)
@@ -391,8 +399,26 @@ def test_preprocessing_must_make_tensors_of_one_shape():
     with pytest.raises(TypeError, match=r"preprocess must .* got ndarray"):
         TorchEncoder(network(), np.asarray).fit(IMAGES)
     images = [*IMAGES[:3], IMAGES[3][:30]]
-    with pytest.raises(ValueError, match=r"3: \(3, 30, 52\)\}; add torchvision"):
+    said = (
+        r"^Preprocessing must give one shape, but row 0 has shape \(3, 40, 52\) and "
+        r"row 3 has \(3, 30, 52\); resize with preprocess=Compose\(\[Resize\(\(224, "
+        r"224\)\), ToTensor\(\)\]\)$"
+    )
+    with pytest.raises(ValueError, match=said):
         TorchEncoder(network()).transform(images)
+
+
+def test_minibatches_of_images_of_other_shapes_are_refused(tmp_path):
+    encoder = TorchEncoder(nn.Flatten(), batch_size=1).fit(IMAGES)
+    images = [IMAGES[0], IMAGES[1][:30]]
+    said = (
+        "^The number of features must be 6240, as for the first image in fit, got "
+        "4680; preprocess all images to the same shape$"
+    )
+    with pytest.raises(ValueError, match=said):
+        encoder.transform(images)
+    with pytest.raises(ValueError, match=said):
+        FeatureCache(tmp_path).features(encoder, images)
 
 
 # As a transformer

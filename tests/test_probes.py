@@ -189,8 +189,12 @@ def test_what_diverged_is_never_chosen(digits):
     assert np.isinf(probe.validation_losses_[3:, -1]).any()
     assert np.isnan(probe.validation_scores_[np.isinf(probe.validation_losses_)]).all()
     assert probe.best_params_["lr"] == 1e-2
-    with pytest.raises(ValueError, match="but all diverged"):
+    said = "^At least one setting must converge, but none did; pass lr=1e-05$"
+    with pytest.raises(ValueError, match=said):
         clone(probe).set_params(lr=1e30, ema_step_size=1.0).fit(X, y)
+    said = "none did; pass lr=1e-05 and scaling='standard'$"
+    with pytest.raises(ValueError, match=said):
+        clone(probe).set_params(lr=1e30, ema_step_size=1.0, scaling=None).fit(X, y)
 
 
 def test_a_seed_decides_everything(digits, quick):

@@ -208,13 +208,13 @@ def test_rows_without_a_label_are_counted_and_dropped_on_request(tmp_path, write
     path, gaps = write(tmp_path, {3, 31}), [3, 31]
     said = message(path)
     assert "2 of 40 on dataset 'study' have none" in said
-    assert said.endswith("; add labels or pass missing='drop'")
+    assert said.endswith("; add labels or pass missing='drop' (--missing drop)")
     found = load_representations(path, missing="drop")
     features, labels = found.datasets["study"]
     expected = np.delete(LABELS, gaps)
     assert_array_equal(np.unique(labels, return_inverse=True)[1], expected == "up")
     assert_array_equal(features["deep"], np.delete(FEATURES["deep"], gaps, axis=0))
-    assert "dropped 2 rows without a label" in str(found)
+    assert "dropped 2 of 40 rows (no label)" in str(found)
 
 
 @pytest.mark.parametrize("write", WITH_SPLITS)
@@ -239,7 +239,7 @@ def test_a_label_column_that_is_not_there_lists_those_that_are(tmp_path, write):
 def test_a_file_without_labels_is_refused(tmp_path):
     np.savez(tmp_path / "study.npz", X=np.zeros((5, 3)))
     found = message(tmp_path / "study.npz")
-    assert "must hold labels, but it only holds features; add an array" in found
+    assert "must hold labels, but it holds none; add an array" in found
 
 
 @pytest.mark.parametrize("write", [w for w in WRITERS if w != hear])
@@ -274,8 +274,10 @@ def test_groups_that_a_format_does_not_name_are_refused(tmp_path):
 def test_a_column_of_groups_is_never_ignored(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, X=FEATURES["deep"], label=LABELS, groups=PATIENTS)
-    assert "groups must be a name, since" in message(path)
-    assert "pass groups='groups' (--groups groups)" in message(path)
+    assert message(path) == (
+        f"{path} must hold no unused column 'groups', but it has one; rename it, or "
+        "pass groups='groups' (--groups) to load_representations"
+    )
     assert ", 14 groups; " in str(load_representations(path, groups="groups"))
     assert "40 rows, 14 classes; " in str(load_representations(path, label="groups"))
 
@@ -353,7 +355,7 @@ def test_encoders_are_aligned_by_their_ids(tmp_path):
     for name, X in features.items():
         assert_array_equal(X, FEATURES[name][rows])
     assert_array_equal(labels, LABELS[rows])
-    assert "1 ids of labels.csv have no embedding in deep.h5" in str(found)
+    assert "ids of labels.csv without an embedding in deep.h5: 1" in str(found)
 
 
 def test_encoders_with_other_labels_are_refused(tmp_path):
@@ -403,7 +405,54 @@ def ragged(root, write):
 @pytest.mark.parametrize("write", [parquet_file, hdf5, eva])
 def test_embeddings_of_unequal_length_are_refused(tmp_path, write):
     text = message(ragged(tmp_path, write))
-    assert ".mean(0)" in text
+    mean = "tensor.mean(0)" if write is eva else "the mean over tokens, or omit the row"
+    assert text.endswith(f"; save {mean}")
+
+
+def test_faults_of_labels_in_tables_are_not_said_to_be_faults_of_columns(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = {"X": [[1.0, 2.0]] * 2, "label": ["a", "b" * 5000]}
+    parquet.write_table(pa.table(table), path)
+    assert message(path) == (
+        "labels must be at most 4096 characters long, got 5000; pass another column, "
+        "or shorten them"
+    )
+
+
+def test_a_missing_file_is_not_said_to_be_no_directory():
+    said = (
+        r"^source must be an existing directory, \.h5ad, \.parquet, \.npz, \.h5 or "
+        r"\.hdf5 file, got 'none\.h5ad'; pass a folder with DATASET/ENCODER\.npy and "
+        r"DATASET/labels\.npy$"
+    )
+    with pytest.raises(FileNotFoundError, match=said):
+        load_representations("none.h5ad")
+
+
+def test_a_single_path_is_no_list_of_shards(tmp_path):
+    said = (
+        r"^shards must be a non-empty list of paths, got 'a\.parquet'; pass \[path\], "
+    )
+    with pytest.raises(ValueError, match=said):
+        stage_rows("a.parquet", tmp_path)
+
+
+def test_shards_are_not_staged_in_a_file(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_file({"X": np.ones((3, 2)), "y": np.arange(3)}, path)
+    with pytest.raises(
+        ValueError, match=r"must be a folder, but .* is a file; pass an"
+    ):
+        stage_rows([path], path)
+
+
+def test_shards_without_features_are_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_file({"y": np.arange(3)}, path)
+    with pytest.raises(
+        ValueError, match=r"must hold features, but it holds none; save "
+    ):
+        stage_rows([path], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -530,8 +579,10 @@ def test_hdf5_reads_no_file_elsewhere(tmp_path, monkeypatch):
         path = h5ad(tmp_path / "study")
         with h5py.File(path, "a") as file:
             file["obsm"]["linked"] = h5py.ExternalLink(target, "/X")
-        words = "must exist" if target == "secret.h5" else "but it names"
-        assert words in message(path)
+        said = f"{path.parent / target} must exist, since {path} links to it; copy "
+        if target != "secret.h5":
+            said = f"{path} must hold only names of files in its folder, but it names "
+        assert message(path).startswith(said)
     path = h5ad(tmp_path / "study")
     with h5py.File(path, "a") as file, h5py.File(path.with_name("b.h5"), "w") as other:
         other["all"] = h5py.ExternalLink(str(secret), "/")
@@ -668,8 +719,8 @@ def test_a_label_longer_than_a_name_is_refused(tmp_path):
 @for_each(
     "first, second, words",
     [
-        ([1, 2], ["a", "b"], "type of all labels must be int64"),
-        ([1, 2], [True, False], "type of all labels must be int64"),
+        ([1, 2], ["a", "b"], "Labels of all shards must be of type int64"),
+        ([1, 2], [True, False], "Labels of all shards must be of type int64"),
         ([1.0, 2.0], [np.nan, 1.0], "it contains a NaN label in row 0"),
     ],
 )
@@ -869,7 +920,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
 @pytest.mark.parametrize(
     ("names", "options", "sentence"),
     [
-        ([], {}, "shards must be non-empty"),
+        ([], {}, r"shards must be a non-empty list of paths, got \[\]; pass \[path\]"),
         (["a.csv"], {}, r"shards must be \.parquet, .* got .*a\.csv"),
         (["damaged.parquet"], {}, r"damaged\.parquet must hold a \.parquet table"),
         (["damaged.safetensors"], {}, "must hold tensors, .* call save_file"),
@@ -885,7 +936,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
             "width of all shards must be 3 .*, got 2",
         ),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
-        (["half.safetensors"], {}, "must hold types F64, .* I16; save array.astype"),
+        (["half.safetensors"], {}, "must hold types F64, .* I16; save X.astype"),
         (["empty.parquet"], {}, "must hold rows"),
     ],
 )

@@ -180,7 +180,7 @@ def test_parts_may_be_tensors():
         ({"n_reshuffles": 18}, "n_reshuffles must be at least 19"),
         ({"level": 0.01}, "n_reshuffles must be at least 99"),
         ({"level": 0.0}, "between 0 and 1"),
-        ({"readouts": {}}, "readouts must be at least one classifier"),
+        ({"readouts": {}}, "readouts must be a non-empty mapping"),
     ],
 )
 def test_settings_that_cannot_be_met_are_refused(options, match):

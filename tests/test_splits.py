@@ -135,7 +135,7 @@ def test_labels_of_longer_names_are_not_cut():
 @pytest.mark.parametrize(
     ("train", "test", "match"),
     [
-        (([1], [1]), ([1],), r"tuples of equal length, got \(2, 1\)"),
+        (([1], [1]), ([1],), r"non-empty tuples of equal size, got \(2, 1\)"),
         (
             ([1, 2], [1]),
             ([1], [1]),

@@ -62,8 +62,8 @@ def test_an_object_that_encodes_is_an_encoder(kind):
         (
             Model(lambda rows: np.ones(3)),
             ["a"],
-            r"^The shape of model.encode\(X\) must be \(1, width\), got \(3,\); return "
-            "one vector for each text$",
+            r"^The shape of model.encode\(X\[:1\]\) must be \(1, width\), got \(3,\); "
+            "return a row per text$",
         ),
         (object(), ["a"], "model"),
     ],

@@ -136,7 +136,7 @@ def test_axes_may_be_missing(states):
             {"positions": S},
             "^Example 0 must have 6 or more tokens for position 5, got 5; .*mean'$",
         ),
-        ({"layers": [L]}, "layers must be None or distinct integers from -3 to 2"),
+        ({"layers": [L]}, "layers must be None or different layers from -3 to 2"),
         ({"layers": [0, -L]}, "layers must be"),
         ({"layers": []}, "layers must be"),
         ({"axes": ("example", "layer")}, "axes must be distinct names among"),

@@ -373,9 +373,9 @@ def test_a_part_cannot_be_split_again_and_no_subset_is_empty(write, tmp_path):
     write("DTD")
     train, test = load_vtab("DTD", tmp_path).split()
     for part, name in ((train, r"\['train', 'validation'\]"), (test, r"\['test'\]")):
-        with pytest.raises(
-            ValueError, match=f"got {name}; call split\\(\\) on the images"
-        ):
+        said = rf"^The parts must be 'test' and at least one other, got {name}; call "
+        said += r"split\(\) on the result of load_vtab\(\)$"
+        with pytest.raises(ValueError, match=said):
             part.split()
     with pytest.raises(ValueError, match=r"row numbers, got \[\]; pass rows=\[0\]$"):
         train.take([])

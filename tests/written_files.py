@@ -105,7 +105,7 @@ WRITERS = {
         "if they are listed there",
     ),
     "datasets/_readers/shards.py": (
-        ["GrowingArray", "mkdir"],
+        ["GrowingArray"],
         [".npy"],
         "the folder that the caller names; features.npy in it is replaced when "
         "all shards were read, if it is listed there",

@@ -52,7 +52,7 @@ class Labelled(NamedTuple):
 
 
 class LabelledEstimator(BaseEstimator):
-    """Base class of estimators, which checks rows and labels before ``_fit``."""
+    """Base class of estimators. It checks rows and labels, then calls ``_fit``."""
 
     classes_: Array
     n_features_in_: int

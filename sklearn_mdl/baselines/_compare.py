@@ -51,7 +51,7 @@ ROWS_PER_TYPE = 10  # smallest mean number of rows per cluster, from 20 rows on
 
 
 class Encoded(NamedTuple):
-    """Features of an encoder, or why there are none, and the seconds of encoding."""
+    """Features of an encoder, or the reason for having none, and encoding time."""
 
     X: Array | None
     reason: str = ""
@@ -157,8 +157,10 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         (:func:`~sklearn_mdl.baselines.subsampled_losses`). Any other name, with a
         classifier as its value, reports the accuracy of this classifier.
     types : array-like of shape (n_samples,), or mapping, default=None
-        Types of the rows for control tasks. For several datasets pass ``{name:
-        types}``. If None, rows of X are clustered, if they hold finite numbers.
+        Types of the rows for the control tasks of "selectivity", as for
+        :func:`~sklearn_mdl.baselines.control_labels`. For several datasets pass
+        ``{name: types}``. If None, rows of X are clustered, provided that they are
+        finite numbers.
     references : sequence of {"random", "shuffled"}, default=()
         Additional rows of the table, for comparison. "random" is a
         :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.
@@ -273,8 +275,7 @@ def _types_by_name(types: object, datasets: Datasets) -> Mapping[str, object]:
             "types of several datasets must be a mapping {name: types}, got "
             f"{type(types).__name__}; pass {{{next(iter(datasets))!r}: types}}"
         )
-    unknown = [name for name in types if name not in datasets]
-    if unknown:
+    if unknown := [name for name in types if name not in datasets]:
         cure = f"remove {unknown[0]!r}"
         raise invalid("types", f"keyed by {list(datasets)}", unknown[0], cure)
     return types
@@ -359,7 +360,7 @@ def _split(
     if len(counts) < 2:
         raise ValueError(
             f"The {n_train} train rows of {_called(name)} must have at least two "
-            f"classes, got {len(counts)}; pass more rows or for example test_size=0.1"
+            f"classes, got {len(counts)}; pass more rows or a smaller test_size"
         )
     of_rows = None if types is None else np.asarray(types)
     if of_rows is not None and of_rows.shape != y.shape:
@@ -400,7 +401,7 @@ def _reference(reference: str, study: Study, seed: int) -> Encoded:
         return Encoded(usable[0][places])
     table = _table_of(study.data)
     if table is None:
-        return Encoded(None, "a random encoder needs X as finite numbers")
+        return Encoded(None, "a random encoder needs X as an array of finite numbers")
     start = time.perf_counter()
     width = max(X.shape[1] for X in usable)
     features = RandomEncoder(width, random_state=seed).fit_transform(table)

@@ -104,8 +104,7 @@ class ProtocolComparison:
 
         A mean is NaN if the rank is NaN on any dataset.
         """
-        mean: Floats = self.ranks.mean(0)
-        return mean
+        return np.asarray(self.ranks.mean(0))
 
     @property
     def average_places(self) -> Floats:
@@ -113,8 +112,8 @@ class ProtocolComparison:
 
         A place is NaN where the average rank is NaN.
         """
-        places: Floats = rankdata(self.average_ranks, "min", axis=0, nan_policy="omit")
-        return places
+        ranks = self.average_ranks
+        return np.asarray(rankdata(ranks, "min", axis=0, nan_policy="omit"))
 
     @property
     def heldout_accuracies(self) -> dict[str, dict[tuple[str, str], float]]:
@@ -287,8 +286,7 @@ def best_first(ranks: Floats) -> list[int]:
     Ties under a protocol are broken by the next protocol. Encoders without a rank under
     the first protocol are last.
     """
-    order: list[int] = np.lexsort(ranks.T[::-1]).tolist()
-    return order
+    return list(map(int, np.lexsort(ranks.T[::-1])))
 
 
 def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:

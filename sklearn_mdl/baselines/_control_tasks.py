@@ -86,8 +86,7 @@ def control_labels(
         raise invalid("types and y", "of equal shape (n_samples,)", shapes, cure)
     distinct, places = np.unique(types, return_inverse=True)
     rng = check_random_state(random_state)
-    drawn: Array = y[rng.randint(len(y), size=len(distinct))][places]
-    return drawn
+    return np.asarray(y[rng.randint(len(y), size=len(distinct))][places])
 
 
 def cluster_types(X: ArrayLike, n_types: int, *, random_state: Seed = None) -> Array:
@@ -111,8 +110,8 @@ def cluster_types(X: ArrayLike, n_types: int, *, random_state: Seed = None) -> A
         If rows are not finite, or if there are fewer rows than types.
     """
     X = check_array(as_array(X), dtype=[np.float64, np.float32])
-    types: Array = KMeans(n_types, n_init=1, random_state=random_state).fit_predict(X)
-    return types
+    clusters = KMeans(n_types, n_init=1, random_state=random_state)
+    return np.asarray(clusters.fit_predict(X))
 
 
 def selectivity(
@@ -137,7 +136,7 @@ def selectivity(
     types : (array-like, array-like)
         Types of the train and test rows (see :func:`control_labels`).
     n_controls : int, default=1
-        Number of control tasks. Each draws the labels of the types independently.
+        Number of control tasks, each with its own random labels.
     random_state : int, RandomState instance or None, default=None
         Seed of the control labels. The probe has its own ``random_state``.
 
@@ -245,10 +244,9 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
         self._validate_params()
         rows = validate_data(self, X, dtype=np.float64)
         rng = check_random_state(self.random_state)
-        n_features = rows.shape[1]
-        n_components = self.n_components or n_features
-        self.components_ = rng.normal(size=(n_components, n_features))
-        self.components_ /= np.sqrt(n_features)
+        n_components = self.n_components or rows.shape[1]
+        self.components_ = rng.normal(size=(n_components, rows.shape[1]))
+        self.components_ /= np.sqrt(rows.shape[1])
         self.biases_ = rng.normal(size=n_components)
         self._scaler = StandardScaler().fit(rows)
         return self
@@ -263,5 +261,4 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         activations = self._scaler.transform(X) @ self.components_.T + self.biases_
-        rectified: Floats = np.maximum(0.0, activations)
-        return rectified
+        return np.asarray(np.maximum(0.0, activations))

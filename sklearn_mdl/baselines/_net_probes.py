@@ -1,4 +1,4 @@
-"""Linear and MLP probes, the accuracy protocols of the paper.
+"""Linear and MLP probes, which the paper uses to measure accuracy.
 
 Networks of the same shape are trained together. The network with the lowest log-loss
 on held-out rows is kept.
@@ -87,7 +87,7 @@ class LinearProbe(Probe):
     ----------
     best_params_ : dict
         The setting with the lowest mean log-loss on the held-out rows, and ``n_steps``.
-    settings_ : list of dict, n_settings
+    settings_ : list of dict
         All combinations of `lr`, `weight_decay`, `ema_step_size` and hidden layers that
         were tried.
     steps_ : ndarray of shape (n_checkpoints,)
@@ -222,8 +222,11 @@ class LinearProbe(Probe):
                     best = self.settings_[columns[k]]
                     self.best_params_ = {**best, "n_steps": int(steps[i])}
         if net is None:
-            required = "At least one setting must converge, but all diverged"
-            raise ValueError(f"{required}; pass lr=1e-5 and scaling='standard'")
+            cure = f"pass lr={min(1e-5, np.min(self.lr) / 10):g}"
+            cure += " and scaling='standard'" * (self.scaling is None)
+            raise ValueError(
+                f"At least one setting must converge, but none did; {cure}"
+            )
         self.steps_ = np.array(steps)
         self.validation_losses_, self.validation_scores_ = losses, scores
         return net
@@ -396,7 +399,7 @@ def _rows_at_once(net: StackedMLP, n_members: int) -> int:
 
 
 def _member(stack: ReadoutStack, member: int) -> StackedMLP:
-    """Return a copy of the network, with averaged weights if the member averages."""
+    """Return a copy of a member's network, with averaged weights if it has any."""
     modules: list[StackedMLP] = [stack.net.module_, *stack.averages.copies]
     nets = [(module, i) for module in modules for i in range(module.n_members)]
     module, i = nets[int(stack.averages.places[member])]

@@ -49,8 +49,8 @@ class Probe(ClassifierMixin, LabelledEstimator):
 
     def _checked_rows(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        rows: Array = validated(self, as_array(X), dtype=self._precisions, reset=False)
-        return rows
+        X = as_array(X)
+        return np.asarray(validated(self, X, dtype=self._precisions, reset=False))
 
     def _split(self, n_rows: int) -> tuple[Array, Array, int]:
         """Return random indices of training and validation rows, and a seed.
@@ -95,7 +95,7 @@ class KNeighborsProbe(Probe):
     best_params_ : dict
         The ``n_neighbors`` with the highest accuracy on the held-out rows. Of tied
         numbers, the smallest is chosen.
-    settings_ : list of dict, n_settings
+    settings_ : list of dict
         All numbers of neighbours that were tried, in ascending order.
     validation_scores_ : ndarray of shape (n_settings,)
         Accuracy on the held-out rows.
@@ -162,8 +162,7 @@ class KNeighborsProbe(Probe):
 def _weights(distances: Array, temperature: float) -> Floats:
     """Return weights (n, k), with 1 for the nearest neighbour to avoid underflow."""
     gaps = distances - distances.min(1, keepdims=True)
-    weights: Floats = np.exp(-gaps.astype(np.float64) / temperature)
-    return weights
+    return np.asarray(np.exp(-gaps.astype(np.float64) / temperature))
 
 
 def _counts(values: int | Sequence[int]) -> list[int]:

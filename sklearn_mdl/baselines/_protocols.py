@@ -188,11 +188,12 @@ def list_estimators(
         If there are no protocols, or if a name is unknown and has no estimator. Also if
         "logme" or "rankme", which need no estimator, get one.
     TypeError
-        If the value of a name is not an estimator. Also if a protocol needs a switcher
-        ("mdl", "permutation", "edl" and "epiplexity") and gets another estimator.
+        If the value of a name is not an estimator. Also if a protocol that needs a
+        switcher ("mdl", "permutation", "edl" and "epiplexity") or a VariationalCode
+        ("variational") gets another estimator.
     """
     if not protocols:
-        required, cure = f"at least one of {list(PROTOCOLS)}", "pass None for all"
+        required, cure = f"at least one of {list(PROTOCOLS)}", "omit protocols for all"
         raise ValueError(f"protocols must contain {required}, got none; {cure}")
     built = {name: build() for name, build in DEFAULTS.items()}
     groups: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
@@ -213,11 +214,13 @@ def _check_protocol(name: object, estimator: object) -> None:
     can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not can_fit:
         raise TypeError(
-            f"{name!r} needs an estimator, got {estimator!r}; pass an instance or None"
+            f"{name!r} needs an estimator, got {estimator!r}; pass an instance"
         )
     if estimator is not None and name in ("logme", "rankme"):
         cure = f"pass {{{name!r}: None}}, or choose another name for its accuracy"
         raise invalid(f"The estimator of {name!r}", "None", estimator, cure)
+    if name == "variational" and not isinstance(estimator, VariationalCode | None):
+        raise TypeError(f"{name!r} needs a VariationalCode, got {estimator}; pass None")
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
         raise TypeError(
@@ -263,7 +266,7 @@ def _value(
     if name == "vinfo":
         own = None if estimator is None else seeded(estimator, split.seed)
         return usable_information(train, test, own).value
-    if name == "blockwise" and is_classifier(estimator):
+    if name == "blockwise" and not isinstance(estimator, BlockwiseCode):
         estimator = BlockwiseCode(estimator)
     estimator = seeded(estimator, split.seed)
     if name in ("blockwise", "variational"):
@@ -273,7 +276,8 @@ def _value(
     if name == "selectivity":
         if split.types is None:
             raise ValueError(
-                "Control tasks need types or finite X, got neither; pass types=..."
+                "Control tasks need types or X of finite numbers, but there are "
+                "neither; pass types, one for each row"
             )
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value
@@ -314,8 +318,7 @@ def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
     X, y = test
     known = np.isin(y, switcher.classes_)
     if not known.all():
-        n_lost = (~known).sum()
-        text = f"'edl' leaves out {n_lost} test rows of classes that were not learned"
+        text = f"'edl' leaves out {(~known).sum()} test rows of classes not learned"
         warnings.warn(text, stacklevel=2)
     proba = switcher.predict_proba(X[known])
     places = (y[known][:, np.newaxis] == switcher.classes_).argmax(1)

@@ -72,7 +72,7 @@ class Refits:
     notes : Notes
         Distinct exceptions and warnings of the estimator.
     failure : str
-        Exception of the last fit or of a later prediction, or empty if there is none.
+        Exception of the last fit or of a later prediction. Empty if there was none.
     """
 
     estimator: ClassifierMixin
@@ -136,8 +136,7 @@ class Refits:
         Rows for which the estimator gives no probabilities get the class frequencies.
         """
         if self.fitted is None:
-            log_proba: Floats = np.log(readouts.class_frequencies(self.counts))
-            return np.tile(log_proba, (len(X), 1))
+            return np.tile(np.log(readouts.class_frequencies(self.counts)), (len(X), 1))
         logits = np.log(self._proba(X))
         if self.logit_scale == 1.0:
             return logits
@@ -148,9 +147,10 @@ class Refits:
         """Warn if the last fit or prediction raised."""
         if self.failure:
             warn_caller(
-                f"{self.estimator!r} failed ({self.failure}), so an earlier fit or "
-                "class frequencies were used; fix its settings, or if it rejects "
-                "negative features, put MinMaxScaler(clip=True) before it in a pipeline"
+                f"{self.estimator!r} failed ({self.failure.rstrip('.')}), so an earlier"
+                " fit or class frequencies were used; fix its settings, or if it "
+                "rejects negative features, put MinMaxScaler(clip=True) before it in a "
+                "pipeline"
             )
 
     def _proba(self, X: Array) -> Floats:

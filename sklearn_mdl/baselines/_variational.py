@@ -152,7 +152,8 @@ class VariationalCode(LabelledEstimator):
         self._learn(net, x, y, np.random.default_rng(seed))
         labels, error = _expected_loss(net, x, y, self.n_draws)
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
-            cure = "pass lr=0.003 and scaling='standard'"
+            cure = f"pass lr={min(0.003, self.lr / 10):g}"
+            cure += " and scaling='standard'" * (self.scaling is None)
             raise ValueError(f"The weights must converge, but diverged; {cure}")
         self.uniform_codelength_ = data.uniform
         self.weights_codelength_, self.labels_codelength_ = net.cost(), labels

@@ -32,7 +32,7 @@ from sklearn_mdl._core.validation import damaged, invalid
 _FEATURE_NAMES = ("features", "X")
 _LABEL_NAMES = ("labels", "y")
 _LABELS_STEM, _GROUPS_STEM = "labels", "groups"
-MOST_TO_ONE = 1100  # largest plausible compression ratio; deflate reaches 1032
+MOST_TO_ONE = 1100  # largest plausible compression ratio; zip files reach 1032
 
 
 def load_features(path: str | Path) -> np.ndarray:
@@ -125,7 +125,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     directory = Path(directory)
     if not directory.is_dir():
         raise FileNotFoundError(
-            f"{directory} must be a directory, but is not; create DATASET/ENCODER.npy"
+            f"{directory} must be a directory that exists, but is not; correct the path"
         )
     if is_dataset(directory):
         return {directory.resolve().name: _load_dataset(directory)}
@@ -154,8 +154,8 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
     features = load_encoders(folder, len(labels))
     if groups_file is None:
         if unread := sorted(file.name for file in folder.glob(f"{_GROUPS_STEM}.*")):
-            required, cure = _names(_GROUPS_STEM), "call np.save('groups.npy', groups)"
-            raise damaged(folder, required, f"it has {unread[0]!r}", cure)
+            cure = f"call np.save({str(folder / 'groups.npy')!r}, groups)"
+            raise damaged(folder, _names(_GROUPS_STEM), f"it has {unread[0]!r}", cure)
         return features, labels
     return features, labels, load_groups(groups_file)
 
@@ -182,7 +182,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     """
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder} must be a directory, but is not; create it with ENCODER.npy"
+            f"{folder} must be a directory that exists, but is not; correct the path"
         )
     files = _files_by_stem(folder)
     apart = (_LABELS_STEM, _GROUPS_STEM)
@@ -260,7 +260,9 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
         raise FileNotFoundError(
             f"path must be a file, got {str(path)!r}; call np.save('X.npy', X)"
         )
-    required = f"a plain array called {' or '.join(map(repr, names))}, or only one"
+    required = (
+        f"a plain array called {' or '.join(map(repr, names))}, or only one array"
+    )
     cure = "call np.save('X.npy', X), or np.save('y.npy', y.astype(str)) for text"
     with readable(path, required, cure, *UNREADABLE):
         return _READERS[path.suffix](path, names)
@@ -278,12 +280,11 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
         with np.load(path, allow_pickle=False) as archive:
             name = _choose(archive.files, names)
             check_member(archive.zip, name)
-            array: np.ndarray = archive[name]
+            return np.asarray(archive[name])
     except OSError as error:
         if error.errno == errno.EINVAL:  # the archive refers to a byte before its start
             raise ValueError("parts of the archive are missing") from error
         raise
-    return array
 
 
 def check_member(archive: zipfile.ZipFile, name: str) -> None:
@@ -304,8 +305,7 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
 
 def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:
     with safe_open(path, framework="numpy") as archive:
-        array: np.ndarray = archive.get_tensor(_choose(archive.keys(), names))
-    return array
+        return np.asarray(archive.get_tensor(_choose(archive.keys(), names)))
 
 
 def _choose(present: Collection[str], names: Collection[str]) -> str:

@@ -218,15 +218,12 @@ def _with_seeds(
 ) -> dict[str, BaseEstimator]:
     """Return copies of the classifiers with fixed seeds, used for all splits."""
     if readouts is None:
-        readouts = {
-            "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
-            "mlp": make_pipeline(
-                StandardScaler(), MLPClassifier(hidden_layer_sizes=(256,), max_iter=30)
-            ),
-        }
+        mlp = MLPClassifier(hidden_layer_sizes=(256,), max_iter=30)
+        models = {"linear": LogisticRegression(max_iter=300), "mlp": mlp}
+        readouts = {k: make_pipeline(StandardScaler(), m) for k, m in models.items()}
     if not readouts:
         cure = "pass readouts=None for the default"
-        raise invalid("readouts", "at least one classifier", readouts, cure)
+        raise invalid("readouts", "a non-empty mapping", readouts, cure)
     seeded = {}
     for name, readout in readouts.items():
         copy = clone(readout)
@@ -260,7 +257,7 @@ def _accuracies(
 
 
 def _p_value(accuracies: np.ndarray) -> float:
-    """Return the share of splits whose distance is at least the first split's."""
+    """Return the share of splits with at least the distance of the original split."""
     distances = _distances(accuracies)
     return float(np.mean(distances >= distances[0] * (1 - 1e-9)))
 
@@ -282,7 +279,6 @@ def _distances(accuracies: np.ndarray) -> np.ndarray:
 
 def _prediction_intervals(accuracies: np.ndarray, level: float) -> np.ndarray:
     n = accuracies.shape[1]
-    half = student.ppf(1 - level / 2, n - 1) * np.sqrt(1 + 1 / n)
-    half = half * accuracies.std(1, ddof=1)
-    mean = accuracies.mean(1)
+    mean, spread = accuracies.mean(1), accuracies.std(1, ddof=1) * np.sqrt(1 + 1 / n)
+    half = student.ppf(1 - level / 2, n - 1) * spread
     return np.stack([mean - half, mean + half], axis=1)

@@ -22,8 +22,8 @@ def prequential_order(
 ) -> np.ndarray:
     """Draw an order in which to evaluate rows online.
 
-    Codelengths depend on the order of rows. If rows are sorted (by class, day or
-    patient), codelengths may be larger. A random order makes rows exchangeable.
+    Codelengths depend on the order of rows, and change if rows are sorted (by class,
+    day or patient). A random order makes rows exchangeable.
 
     Parameters
     ----------
@@ -60,8 +60,7 @@ def prequential_order(
     """
     rng = check_random_state(random_state)
     if not stratify:
-        order: np.ndarray = rng.permutation(num_samples(y))
-        return order
+        return np.asarray(rng.permutation(num_samples(y)))
     given = column_or_1d(as_labels(y))
     _, labels, counts = np.unique(given, return_inverse=True, return_counts=True)
     shuffled = rng.permutation(len(labels))
@@ -69,8 +68,7 @@ def prequential_order(
     ranks = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     # Row i of a class with n rows has a random time in [i / n, (i + 1) / n).
     times = (ranks + rng.uniform(size=len(labels))) / np.repeat(counts, counts)
-    spread: np.ndarray = by_class[np.argsort(times, kind="stable")]
-    return spread
+    return np.asarray(by_class[np.argsort(times, kind="stable")])
 
 
 def reshuffle(
@@ -120,7 +118,7 @@ def reshuffle(
 
 
 def deal(train: Part, test: Part, rows: np.ndarray) -> tuple[Rows, ...]:
-    """Return rows of the joined parts, in which test rows follow the train rows."""
+    """Return some rows, numbered as if the test rows followed the train rows."""
     pairs = zip(train, test, strict=True)
     return tuple(_take(first, second, rows) for first, second in pairs)
 
@@ -129,11 +127,11 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
     if len(train) != len(test) or not len(train):
         counts = len(train), len(test)
         cure = "pass both as tuples such as (X, y)"
-        raise invalid("train and test", "tuples of equal length", counts, cure)
+        raise invalid("train and test", "non-empty tuples of equal size", counts, cure)
     lengths = [[num_samples(values) for values in part] for part in (train, test)]
     for name, sizes in zip(("train", "test"), lengths, strict=True):
         if len(set(sizes)) > 1:
-            raise invalid(f"Lengths in {name}", "equal", sizes, "pass one entry a row")
+            raise invalid(f"Lengths in {name}", "equal", sizes, "pass all for each row")
     return lengths[0][0], lengths[1][0]
 
 

@@ -50,7 +50,7 @@ class ImageEncoder(ViewEncoder):
     """Base class of transformers that turn images into features of a frozen network.
 
     Subclasses prepare the network in ``_load``. Their ``_last`` runs the network on a
-    minibatch and returns the views of its last layer.
+    minibatch and returns the vectors of the network's last layer.
     """
 
     unit = "image"
@@ -102,7 +102,7 @@ class ImageEncoder(ViewEncoder):
         Raises
         ------
         ValueError
-            If a parameter or the first image cannot be used.
+            If a parameter is invalid, or the first image cannot be read.
         TypeError
             If X does not contain images, or a parameter has the wrong type.
         ImportError
@@ -257,7 +257,7 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
 
 def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
     """Move a module to a device, set evaluation mode and disable gradients."""
-    where = resolve_device(device, torch.float32)  # others also need float64
+    where = resolve_device(device, torch.float32)  # readouts also need float64
     return module.to(where).eval().requires_grad_(False), where
 
 
@@ -277,7 +277,7 @@ def weights_fingerprint(module: nn.Module) -> str:
 def attributes_fingerprint(module: nn.Module) -> str:
     """Return the SHA-256 of the code, attributes and buffers of a module's parts.
 
-    Private attributes are skipped, and so are library objects that cannot be pickled.
+    Attributes whose names begin with an underscore are skipped.
     """
     values: list[tuple[str, object]] = [
         (f"{name}.{key}", value)

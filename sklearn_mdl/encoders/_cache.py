@@ -31,10 +31,13 @@ from sklearn_mdl._core.io.whole_files import make_folder
 from sklearn_mdl._core.numerics import dense
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
+from sklearn_mdl.encoders._hidden_states import HiddenStatesEncoder
+from sklearn_mdl.encoders._timm import TimmEncoder
+from sklearn_mdl.encoders._torch import TorchEncoder
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 
 FEATURES = "features"  # name of the array in a file, which load_features expects
-MARGIN = 0.05  # more than devices, versions and half precision change features
+MARGIN = 0.05  # devices, versions and half precision change features by less
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
 
 
@@ -60,17 +63,17 @@ class FeatureCache:
     """A folder of cached features.
 
     Each feature set has a key. For network encoders (TimmEncoder, TorchEncoder and
-    HiddenStatesEncoder), the key contains the weights, the public attributes of modules
-    that are not timm's, the preprocessing, the layers, the pooling and the content of
-    the input. For other transformers, it contains their settings and learned state, the
-    data and the library versions, and the size and modification time of each file whose
-    path is in the data.
+    HiddenStatesEncoder), the key contains the weights, the preprocessing, the layers,
+    the pooling and the content of the input. Except for TimmEncoder, it also includes
+    the public attributes of the network's modules. For other transformers, the key
+    contains their settings and learned state, the data and the library versions, and
+    the size and modification time of each file whose path is in the data.
 
     **After a change of code that an encoder runs, use another folder.** As a safeguard,
     keys also contain the code of your own classes and functions, and the functions and
-    variables of the same module that this code names, as far as they can be read. They
-    do not contain private constants, functions that are called as ``module.function``,
-    or the code of libraries.
+    variables of the same Python file that this code names, as far as they can be read.
+    Keys do not contain private constants, functions that are called as
+    ``module.function``, or the code of libraries.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
     a warning. So is a set of a network encoder if its last row is not what the encoder
@@ -90,9 +93,10 @@ class FeatureCache:
     Notes
     -----
     Computing a network encoder's key reads the whole input, which is fast compared with
-    encoding. This key ignores the device and the library versions, which only affect
-    rounding. A variable that changes during encoding changes the key. So load a model
-    on first use in a function with ``functools.cache``, and not into a variable.
+    encoding. This key ignores the device and the library versions, which normally only
+    affect rounding. If your code changes a global variable while it encodes, the key
+    changes, too. So load a model on first use in a function with ``functools.cache``,
+    and not into a global variable.
 
     Examples
     --------
@@ -250,7 +254,7 @@ def _read(
 ) -> tuple[np.ndarray | None, str]:
     """Return the features in a file, or None and the reason for not using the file.
 
-    If the file does not exist, the reason is "".
+    For a file that does not exist, the reason is empty.
     """
     if not path.exists():
         return None, ""
@@ -269,10 +273,10 @@ def _read(
 
 
 def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
-    """Return True if a network encoder maps the last encoded item to its features.
+    """Return True unless a network encoder gives other features for the last item.
 
-    Keys do not contain all code that a network runs. The item is encoded with the rest
-    of its minibatch, which affects the padding of texts.
+    This check is needed because keys do not contain all code that a network runs. The
+    item is encoded with the rest of its minibatch, which affects the padding of texts.
     """
     if not isinstance(encoder, ViewEncoder):
         return True
@@ -288,7 +292,8 @@ def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
 def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
     """Encode items into a file, and return the rows.
 
-    An interrupted extraction continues where it stopped, if the encoder is the same.
+    An interrupted extraction continues after the last complete minibatch in the file,
+    unless this encoder gives other features for the last row of that minibatch.
     """
     width = sum(encoder.view_widths_)
     rows = GrowingArray(width, part, dtype="<f4")
@@ -324,7 +329,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
     folder: str | PathLike[str]
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "encoder": [ViewEncoder],
+        "encoder": [TimmEncoder, TorchEncoder, HiddenStatesEncoder],
         "folder": [str, PathLike],
     }
 

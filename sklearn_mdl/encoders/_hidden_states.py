@@ -49,9 +49,9 @@ class HiddenStatesEncoder(ViewEncoder):
         modified. It is called as ``module(**inputs)``, with
         ``output_hidden_states=True`` unless `layers` are names.
     tokenizer : callable, default=None
-        A tokenizer of transformers, or any function from a list of rows to a mapping of
-        tensors, such as "input_ids" and "attention_mask". If None, rows are sequences
-        of token ids of any length.
+        A Hugging Face tokenizer, or any function from a list of rows to a mapping of
+        tensors, such as "input_ids" and "attention_mask". If None, rows are non-empty
+        sequences of token ids, which may differ in length.
     layers : sequence of int or str, default=None
         Numbers refer to the hidden states of a Hugging Face model: 0 is the embeddings
         and -1 is the last layer. Names refer to inner modules whose output is a tensor
@@ -139,8 +139,9 @@ class HiddenStatesEncoder(ViewEncoder):
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
                 required = "None, or different integers, or different module names"
-                distinct = f"layers={list(dict.fromkeys(self.layers))}"
-                cure = distinct if len(kinds) == 1 else "only integers or only names"
+                once = f"layers={list(dict.fromkeys(self.layers))}"
+                others = "only integers, only names, or layers=None"
+                cure = once if len(kinds) == 1 else others
                 raise invalid("layers", required, self.layers, f"pass {cure}")
             if kinds == {True}:
                 check_layers(self.module, list(map(str, self.layers)), "layers=None")
@@ -210,11 +211,12 @@ class HiddenStatesEncoder(ViewEncoder):
         if self.tokenizer is None:
             return _pad(rows)
         options: dict[str, object] = {}
-        if hasattr(self.tokenizer, "pad_token"):  # a transformers tokenizer
+        if hasattr(self.tokenizer, "pad_token"):  # a Hugging Face tokenizer
             options = {"padding": True, "truncation": True, "return_tensors": "pt"}
-        inputs = dict(self.tokenizer(rows, **options))
+        output = self.tokenizer(rows, **options)
+        inputs = dict(output) if isinstance(output, Mapping) else {}
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
-            kinds = {name: type(v).__name__ for name, v in inputs.items()}
+            kinds = {k: type(v).__name__ for k, v in inputs.items()} or output
             cure = 'make it return {"input_ids": torch.tensor(ids)}'
             raise invalid("The tokenizer's output", "a dict of tensors", kinds, cure)
         return inputs
@@ -246,9 +248,10 @@ class HiddenStatesEncoder(ViewEncoder):
         for name, out in states.items():
             if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[:2] != shape:
                 given = tuple(getattr(out, "shape", ())) or type(out).__name__
+                given = "none, since it did not run" if out is None else given
                 required = f"one tensor of shape ({', '.join(map(str, shape))}, width)"
-                title, cure = f"The output of layer {name!r}", "pass other layers"
-                raise invalid(title, required, given, cure)
+                words = f"The output of layer {name!r} must be {required}, got {given}"
+                raise ValueError(f"{words}; pass other layers")
         mask = moved.get(MASK)
         real = torch.ones(shape, dtype=torch.bool) if mask is None else mask.bool()
         return states, real
@@ -259,7 +262,7 @@ class HiddenStatesEncoder(ViewEncoder):
         if states is None:
             modules, kind = self.module.named_modules(), type(output).__name__
             inner = [n for n, m in modules if n and not [*m.children()]]
-            cure = f"layers={inner[:1]}" if inner else "a model of transformers"
+            cure = f"layers={inner[:1]}" if inner else "a Hugging Face model"
             words = f"an object with the attribute hidden_states, got {kind}"
             raise ValueError(f"The module must return {words}; pass for example {cure}")
         n = len(states)
@@ -270,7 +273,7 @@ class HiddenStatesEncoder(ViewEncoder):
         places = [int(i) % n for i in numbers]
         if len(set(places)) < len(places):
             cure = f"pass layers={list(dict.fromkeys(places))}"
-            raise invalid("layers", "distinct", self.layers, cure)
+            raise invalid("layers", "numbers of different layers", self.layers, cure)
         return {i: states[i] for i in places}
 
 
@@ -281,7 +284,7 @@ def _pad(rows: list[Any]) -> Inputs:
         ids = np.asarray(row)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             required = "a non-empty list of token ids if tokenizer=None"
-            raise invalid("A row of X", required, row, "omit it or pass a tokenizer")
+            raise invalid("A row of X", required, row, "pass a tokenizer, or omit it")
         tokens.append(torch.from_numpy(ids.astype(np.int64)))
     pad = partial(pad_sequence, batch_first=True)
     return {"input_ids": pad(tokens), MASK: pad([torch.ones_like(t) for t in tokens])}

@@ -86,7 +86,7 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     Raises
     ------
     ValueError
-        If there is no class token, or if the shape of ``features`` does not fit.
+        If "cls" finds no class token, or if the shape of ``features`` does not fit.
     """
     values = features.float()
     if view.pool == "cls":
@@ -94,7 +94,7 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
             required, given = "tokens that begin with a class token", values.shape
             name, cure = f"The output of layer {view.layer!r}", "pass pool='avg'"
             if values.ndim == 3:
-                cure += "; a TorchEncoder with a class token needs n_prefix_tokens=1"
+                cure += ", or n_prefix_tokens=1 if a TorchEncoder has a class token"
             raise invalid(name, required, tuple(given), cure)
         return values[:, 0].clone()  # later layers may overwrite it in place
     if values.ndim == 2 or view.pool == "flatten":
@@ -120,8 +120,8 @@ def check_layers(
     for layer in layers:
         if layer not in names:
             near = get_close_matches(layer, names, n=3, cutoff=0.0)
-            cure = f"one of {near}" if near else default
-            raise invalid("layer", "the name of an inner module", layer, f"pass {cure}")
+            cure = f"pass one of {near}" if near else f"pass {default}"
+            raise invalid("A layer", "the name of an inner module", layer, cure)
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def pooled_outputs(
     def pool(layer: str, output: object) -> None:
         if not isinstance(output, Tensor):
             inner = [n for n, _ in module.named_modules() if n.startswith(f"{layer}.")]
-            cure = f"pass one of {inner[:3]}" if inner else "omit this layer"
+            cure = f"pass one of {inner[:3]}" if inner else "pass another layer"
             words = f"must return one tensor, got {type(output).__name__}"
             raise ValueError(f"Layer {layer!r} {words}; {cure}")
         inside = [view for view in views if view.layer == layer]

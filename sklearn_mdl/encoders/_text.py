@@ -24,7 +24,7 @@ class Encodes(Protocol):
 
 @dataclass(eq=False, repr=False)
 class TextEncoder(ImageOrTextTransformer):
-    """Scikit-learn transformer from texts to embeddings.
+    """Scikit-learn transformer that encodes texts with a model.
 
     scikit-learn's vectorizers are already transformers and need no wrapper.
 
@@ -104,10 +104,10 @@ class TextEncoder(ImageOrTextTransformer):
         embeddings = self.model.encode(texts)
         if hasattr(embeddings, "detach"):  # a tensor, possibly on another device
             embeddings = embeddings.detach().cpu().float()
-        vectors = np.asarray(embeddings, dtype=np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(texts):
-            required, cure = f"({len(texts)}, width)", "return one vector for each text"
-            raise invalid("The shape of model.encode(X)", required, vectors.shape, cure)
+        n, vectors = len(texts), np.asarray(embeddings, dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != n:
+            name, cure = f"The shape of model.encode(X[:{n}])", "return a row per text"
+            raise invalid(name, f"({n}, width)", vectors.shape, cure)
         return vectors
 
 
@@ -132,8 +132,9 @@ def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     Parameters
     ----------
     width : int, default=128
-        Number of features of "words" and "characters", at most the number of distinct
-        n-grams in the texts.
+        Number of features of "words" and "characters". It must not exceed the number of
+        distinct n-grams in the texts. With fewer texts than `width`, these encoders
+        return as many features as there are texts.
 
     Returns
     -------

@@ -43,8 +43,8 @@ def check_options(options: Mapping[str, object] | None) -> None:
     """Raise ValueError for options that could make timm read files or URLs."""
     for name in sorted(READ & set(options or {})):
         raise ValueError(
-            f"model_options must not name files or folders, but contains {name}; omit "
-            "it, or pass TimmEncoder(..., checkpoint_path=PATH)"
+            f"model_options must not contain {name}, since timm could then read other "
+            "files; omit it, or pass TimmEncoder(..., checkpoint_path=PATH)"
         )
 
 
@@ -86,7 +86,7 @@ def cure_of(timm: ModuleType, name: str) -> str:
 def check_network(timm: ModuleType, name: str) -> None:
     """Raise OSError if weights must be downloaded from a hub that is unreachable.
 
-    Without this check, the hub's client would retry for a minute or two.
+    Without this check, the hub's client would retry several times.
 
     Raises
     ------
@@ -226,8 +226,9 @@ class TimmEncoder(ImageEncoder):
     Parameters
     ----------
     model_name : str
-        Name from ``timm.list_models()``, such as "resnet50.a1_in1k" or
-        "vit_base_patch16_224.dino".
+        Name of a timm model, such as "resnet50", or name with weights, such as
+        "resnet50.a1_in1k". ``timm.list_models()`` lists all models, and
+        ``timm.list_pretrained()`` lists all names with weights.
     layer : str or list of str, default="last"
         "last", or names of inner modules such as "blocks.3" or "layer2". One pass
         collects the outputs of all layers.
@@ -249,8 +250,8 @@ class TimmEncoder(ImageEncoder):
     verbose : int, default=0
         If above 0, show a progress bar.
     pretrained : bool, default=True
-        Use timm's weights, which are downloaded if necessary. If False, weights are
-        random unless ``checkpoint_path`` is given.
+        Use the model's pre-trained weights, which are downloaded if necessary. If
+        False, weights are random unless ``checkpoint_path`` is given.
     checkpoint_path : path-like, default=None
         A file of weights to use instead of a download: ``.safetensors``, ``.pth``, or
         ``.npz`` for models that can read it. It must contain all weights of the model
@@ -258,8 +259,8 @@ class TimmEncoder(ImageEncoder):
     model_options : mapping, default=None
         Further arguments of ``timm.create_model``, such as ``{"pad_type": "same"}``.
     data_options : mapping, default=None
-        Changes to the preprocessing: ``mean``, ``std``, ``input_size``,
-        ``interpolation``, ``crop_pct``, ``crop_mode``.
+        Settings that replace those of the model's preprocessing: ``mean``, ``std``,
+        ``input_size``, ``interpolation``, ``crop_pct``, ``crop_mode``.
     random_state : int, RandomState instance or None, default=0
         Seed of random weights.
 

@@ -65,7 +65,7 @@ class TorchEncoder(ImageEncoder):
         True if the outputs of layers are maps (B, H, W, C).
     n_prefix_tokens : int, default=0
         Number of leading tokens that "avg" and "max" ignore, such as a class token. If
-        above 0, the first of them is the class token of ``pool="cls"``.
+        above 0, the first token is the class token, which ``pool="cls"`` keeps.
 
     Attributes
     ----------
@@ -125,16 +125,17 @@ class TorchEncoder(ImageEncoder):
         tensor = self.preprocess(image)
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"preprocess must return a tensor, got {type(tensor).__name__}; append "
-                "torchvision.transforms.ToTensor() for images, or pass lambda image: "
-                "processor(image, return_tensors='pt')['pixel_values'][0]"
+                f"preprocess must return a tensor, got {type(tensor).__name__}; for an "
+                "image, pass torchvision.transforms.Compose([preprocess, ToTensor()]); "
+                "for a Hugging Face processor, pass lambda image: processor(image, "
+                "return_tensors='pt')['pixel_values'][0]"
             )
         return tensor
 
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            cure = "pass a module that does, or layer=NAME of an inner module"
+            cure = "pass such a module, or layer=NAME of an inner module"
             kind = type(output).__name__
             raise ValueError(f"The module must return one tensor, got {kind}; {cure}")
         unpooled = any(view.pool == "model" for view in views)
@@ -156,7 +157,7 @@ class TorchEncoder(ImageEncoder):
     def _effect(self) -> str:
         """Return the hash of two test images after preprocessing.
 
-        The hash replaces the code of ``preprocess``, which cannot be compared.
+        Keys of a cache contain this hash instead of the code of ``preprocess``.
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
         rng, tensors = np.random.default_rng(0), []

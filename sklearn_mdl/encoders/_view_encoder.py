@@ -44,7 +44,7 @@ class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
 
 
 class ViewEncoder(ImageOrTextTransformer):
-    """Base class of transformers whose columns are divided into views, such as layers.
+    """Base class of transformers whose features consist of views, such as layers.
 
     Subclasses set ``view_names_`` and ``view_widths_`` in ``fit``.
     """
@@ -89,7 +89,8 @@ class ViewEncoder(ImageOrTextTransformer):
         Raises
         ------
         ValueError
-            If a row cannot be read, or if its features are not finite.
+            If a row cannot be read, or if its features are not finite or differ in
+            number from those of the first row in ``fit``.
         """
         self._fit_once(X)
         n_rows, start = len(self._items(X)), 0
@@ -152,6 +153,10 @@ class ViewEncoder(ImageOrTextTransformer):
                 start += len(features)
                 if start > len(items):
                     break
+                if (n := features.shape[1]) != (width := sum(self.view_widths_)):
+                    required = f"{width}, as for the first {self.unit} in fit"
+                    cure = f"preprocess all {self.unit}s to the same shape"
+                    raise invalid("The number of features", required, n, cure)
                 if bar is not None:
                     bar.update(len(features))
                 yield features
@@ -172,11 +177,8 @@ class ViewEncoder(ImageOrTextTransformer):
         names : ndarray of str objects
         """
         check_is_fitted(self, "view_names_")
-        names = [
-            f"{name}|{i}"
-            for name, width in zip(self.view_names_, self.view_widths_, strict=True)
-            for i in range(width)
-        ]
+        views = zip(self.view_names_, self.view_widths_, strict=True)
+        names = [f"{name}|{i}" for name, width in views for i in range(width)]
         return np.array(names, dtype=object)
 
     def _fit_once(self, X: object) -> None:

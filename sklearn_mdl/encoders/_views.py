@@ -87,8 +87,8 @@ def views_of(
     ------
     ValueError
         If axes, mask, layers or positions do not fit the activations, or if an example
-        is too short for a position. Also if a value is not finite, or if the file
-        already exists.
+        is too short for a position. Also if a value is not finite as float32, or if the
+        file already exists.
 
     See Also
     --------
@@ -137,7 +137,7 @@ def slices_of(names: Sequence[str], widths: Sequence[int]) -> dict[str, slice]:
 
 
 def view_name(layer: int | str | None, position: str | int | None) -> str:
-    """Return the name of a view. A layer or position that is None is left out."""
+    """Return the name of a view, without a layer or position that is None."""
     layer = f"layer {layer}" if isinstance(layer, Integral) else layer
     name = "|".join(str(part) for part in (layer, position) if part is not None)
     return name or "features"
@@ -203,14 +203,14 @@ def pooled_positions(
 
 
 def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
-    """Raise ValueError if rows (n, width) contain a non-finite value."""
+    """Raise ValueError if float32 rows (n, width) contain a non-finite value."""
     if bool(rows.isfinite().all()):
         return
     row, place = (~rows.isfinite()).nonzero()[0].tolist()
     name = next(k for k, view in columns.items() if view.start <= place < view.stop)
     raise ValueError(
-        f"Activations must be finite, got {rows[row, place].item()} in example "
-        f"{start + row}, view {name!r}; if the model runs in float16, run "
+        f"Activations must be finite float32 numbers, got {rows[row, place].item()} in "
+        f"example {start + row}, view {name!r}; if the model runs in float16, run "
         "model.bfloat16(), otherwise omit the example or the view"
     )
 
@@ -235,7 +235,7 @@ def _checked_layers(
     fits = all(_is_whole(n) and -n_layers <= n < n_layers for n in given)
     numbers = [int(layer) % n_layers for layer in given] if fits else []
     if not numbers or len(set(numbers)) < len(given):
-        required = f"None or distinct integers from {-n_layers} to {n_layers - 1}"
+        required = f"None or different layers from {-n_layers} to {n_layers - 1}"
         raise invalid("layers", required, layers, "pass layers=[-1]")
     return numbers
 
@@ -253,12 +253,12 @@ def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
     if is_list and not activations:
         raise invalid("activations", "non-empty", activations, "pass [array]")
     axes = [name for name in names if not (is_list and name == "example")]
-    shape = _shape(activations[0] if is_list else activations, axes, "activations")
-    return {
-        **dict.fromkeys(AXES, 1),
-        **dict(zip(axes, shape, strict=True)),
-        **({"example": len(activations)} if is_list else {}),
-    }
+    first, what = activations, "activations"
+    if is_list:
+        first, what = activations[0], "Example 0 of activations"
+    shape = _shape(first, axes, what)
+    sizes = dict.fromkeys(AXES, 1) | dict(zip(axes, shape, strict=True))
+    return sizes | {"example": len(activations)} if is_list else sizes
 
 
 def _parts(
@@ -306,7 +306,8 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
         required = f"an array of real numbers with the non-empty axes {tuple(names)}"
-        given, cure = f"shape {shape}{kind and f' of {kind}'}", "pass its axes as axes"
+        given = f"shape {shape} of {kind}" if kind else type(array).__name__
+        cure = "pass such an array, and list its axes in axes"
         raise ValueError(f"{what} must be {required}, got {given}; {cure}")
     return shape
 

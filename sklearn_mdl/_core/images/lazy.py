@@ -129,14 +129,15 @@ def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
     images = list(tensors)
     for row, tensor in zip(batch, images, strict=True):
         if tensor.shape != images[0].shape:
-            shapes = {batch[0]: tuple(images[0].shape), row: tuple(tensor.shape)}
-            cure = "add torchvision.transforms.Resize((224, 224))"
-            raise invalid("Transformed images", "of one shape", shapes, cure)
+            first, other = tuple(images[0].shape), tuple(tensor.shape)
+            words = f"but row {batch[0]} has shape {first} and row {row} has {other}"
+            cure = "resize with preprocess=Compose([Resize((224, 224)), ToTensor()])"
+            raise ValueError(f"Preprocessing must give one shape, {words}; {cure}")
     return torch.stack(images)
 
 
 def images_fingerprint(X: object) -> str:
-    """Return a SHA-256 of image files or, for images in memory, of their pixels.
+    """Return the SHA-256 of image files or, for images in memory, of their pixels.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ KINDS = (
     "torch dataset with a length"
 )
 CHANNELS = (1, 3, 4)  # allowed numbers of channels
-DEEP = ("I", "F")  # first letters of modes with more than 8 bits per channel
+DEEP = ("I", "F")  # first letters of PIL modes with more than 8 bits per channel
 
 
 def needed(module: str, caller: str, extra: str) -> ModuleType:
@@ -73,7 +73,7 @@ def as_images(X: object) -> Images:
     Raises
     ------
     TypeError
-        If X is a tensor, or cannot contain images.
+        If X is a tensor, or is neither an array nor a sequence.
     ValueError
         If X is empty, or an array that does not have three or four axes.
     """
@@ -98,6 +98,7 @@ def as_images(X: object) -> Images:
         is_column = X.dtype.kind in "OU" and X.ndim == 1
         if not is_column and X.ndim not in (3, 4):
             cure = "pass np.asarray(X).reshape(N, H, W), or (N, H, W, 3) for colours"
+            cure = "pass one column as a list" if X.dtype.kind in "OU" else cure
             raise invalid("Images", KINDS, X.shape, cure)
     images = cast(Images, X)
     if not len(images):
@@ -212,7 +213,7 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
         required = "(H, W) or (H, W, C) with 1, 3 or 4 channels"
         cure = "pass image.transpose(1, 2, 0) for channels first, or image[:, :, :1]"
         if array.ndim != 3:
-            cure = "pass image.reshape(H, W), or (H, W, 3) for colours"
+            cure = "pass image[0] of a batch, or image.reshape(H, W) of a vector"
         if not array.size:
             cure = "omit this row"
         raise invalid(f"Shape of {where}", required, array.shape, cure)
@@ -223,8 +224,9 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     is_float = array.dtype.kind == "f"
     if is_float and array.min() >= 0 and array.max() <= 1:  # false if any is NaN
         return np.asarray(np.rint(array * 255), dtype=np.uint8)
-    given = f"{array.min():g} to {array.max():g}" if is_float else str(array.dtype)
+    given = f"{array.dtype}, from {array.min():g} to {array.max():g}"
     cure = "if pixels range from low to high, pass (image - low) / (high - low)"
     if is_float and np.isnan(array).any():
         cure = "pass np.nan_to_num(image)"
-    raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", given, cure)
+    required = "uint8 or floats from 0 to 1"
+    raise ValueError(f"Pixels of {where} must be {required}, got {given}; {cure}")

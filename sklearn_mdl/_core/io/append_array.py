@@ -18,7 +18,7 @@ from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.io.whole_files import naming, replaced
 
 READ_AT_ONCE = 2**24  # bytes
-RESTART = "delete its folder to begin again"
+RESTART = "delete its folder and the checkpoint to begin again"
 
 
 class GrowingArray:
@@ -123,7 +123,7 @@ class GrowingArray:
         if path.stat().st_size != end:
             raise ValueError(
                 f"{path} must contain only the {self.n_rows} rows of this stream, but "
-                "another stream has written to it; pass a separate store= to each"
+                "another stream has written to it; pass another store= to each fit"
             )
         try:
             with naming(path), path.open("r+b") as file:
@@ -186,7 +186,7 @@ class GrowingArray:
             raise _lost(self.path, n_rows, fault, RESTART)
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Return True if the file begins with ``blocks``, and then adopt these rows."""
+        """Adopt ``blocks`` and return True if the file begins with them."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0

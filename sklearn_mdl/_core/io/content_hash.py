@@ -39,7 +39,7 @@ class _Hasher(NumpyHasher):
     Parameters
     ----------
     names : dict of int to str
-        Names of the parts that have been read, by identity.
+        Names of the parts that have been read, keyed by ``id``.
     """
 
     def __init__(self, names: dict[int, str]) -> None:
@@ -61,13 +61,13 @@ class _Hasher(NumpyHasher):
 
 
 def content_hash(content: object, names: dict[int, str] | None = None) -> str:
-    """Return the SHA-1 of an object's pickle, its tensors and its users' code.
+    """Return the SHA-1 of an object's pickle, of its tensors and of users' code in it.
 
     Parameters
     ----------
     content : object
     names : dict of int to str, default=None
-        Names that replace the code of classes and functions, by identity.
+        Names that replace the code of classes and functions, keyed by ``id``.
 
     Raises
     ------
@@ -83,11 +83,11 @@ def content_hash(content: object, names: dict[int, str] | None = None) -> str:
 def readable(part: object, names: dict[int, str]) -> object:
     """Return the code or the value of a part, as numbers, texts and lists.
 
-    The code of users' classes and functions is read without files and lines, but with
-    the global variables that they read. Code of libraries is only named, and so are
-    parts with an entry in `names`, which receives the parts that are read. Of other
-    parts, the hash is returned or, if they cannot be pickled, what pickle would write
-    of them, read in the same way.
+    The code of users' classes and functions is read without file names and line
+    numbers, but with the global variables that the code names. Code of libraries is
+    represented by its name, and so is a part with an entry in `names`, to which this
+    function adds the parts that it reads. For any other part, return its hash. If the
+    part cannot be pickled, return what pickle would write of it, read in the same way.
     """
     kind = ModuleType if isinstance(part, ModuleType) else type(part)
     if kind in PARTS:
@@ -125,7 +125,7 @@ def _items(part: Collection[object], names: dict[int, str]) -> Sequence[object]:
 
 
 def _parts(own: object) -> Iterator[tuple[str, object]]:
-    """Yield what determines a class, a function or an object without a pickle."""
+    """Yield the contents of a class, a function or an object without a pickle."""
     if isinstance(own, type):
         yield "bases", own.__bases__
         yield from _named(vars(own), sorted(vars(own)))

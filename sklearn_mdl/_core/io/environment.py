@@ -24,7 +24,7 @@ def environment_of(device: torch.device) -> Json:
     Returns
     -------
     environment : dict
-        Versions of the libraries, machine, instructions, device, dtype and threads.
+        Versions of libraries, machine, CPU instructions, device, dtype and threads.
     """
     simd = np.show_config(mode="dicts").get("SIMD Extensions", {})
     return {

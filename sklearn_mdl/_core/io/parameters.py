@@ -23,7 +23,7 @@ WITHOUT_EFFECT = frozenset({"store", "checkpoint", "verbose", "n_jobs"})
 
 
 class Sources(NamedTuple):
-    """Downloads and files that an estimator reads, by their names in its parameters.
+    """Downloads and files that an estimator reads, as named in its parameters.
 
     Attributes
     ----------
@@ -109,8 +109,8 @@ def as_json(value: object, name: str) -> object:
         return {"class": class_name(type(value)), "params": given}
     raise TypeError(
         f"{name} must consist of None, numbers, text, lists, tuples, slices, arrays, "
-        f"dicts and estimators, got {value!r}; omit checkpoint, or replace save by "
-        "pickle.dump(estimator, file)"
+        f"dicts and estimators, got {value!r}; omit checkpoint and results, or replace "
+        "save by pickle.dump(estimator, file)"
     )
 
 

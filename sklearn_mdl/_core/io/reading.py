@@ -34,6 +34,6 @@ def readable(
     except errors as error:
         if isinstance(error, ValueError) and str(path) in str(error):
             raise
-        reason = str(error).partition("\n")[0].strip("'\"")[:SHOWN]
+        reason = str(error).partition("\n")[0][:SHOWN]
         problem = f"it cannot be read ({type(error).__name__}: {reason})"
         raise damaged(path, required, problem, cure) from error

@@ -27,18 +27,11 @@ ABOUT = f"{KEY}.about"
 DIGEST = f"{KEY}.sha256"
 BLOCK = 2**24  # bytes written or read at a time
 
-_NAMES = {
-    "<f8": "F64",
-    "<f4": "F32",
-    "<f2": "F16",
-    "<i8": "I64",
-    "<i4": "I32",
-    "|u1": "U8",
-    "|b1": "BOOL",
-}
+TYPES = "F64", "F32", "F16", "I64", "I32", "U8", "BOOL"
+_DTYPES = "<f8", "<f4", "<f2", "<i8", "<i4", "|u1", "|b1"  # as NumPy calls them
+_CODES = dict(zip(TYPES, _DTYPES, strict=True))
+_NAMES = {code: name for name, code in _CODES.items()}
 CURE = "save it again, or delete it to begin again"
-_CODES = {name: code for code, name in _NAMES.items()}
-TYPES = tuple(_CODES)
 # Raised for invalid headers and descriptions, such as deeply nested ones.
 _UNREADABLE = (
     *(SafetensorError, ValueError, TypeError, KeyError, OverflowError),
@@ -163,7 +156,7 @@ def is_archive(path: Path) -> bool:
 
 
 def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Memory-map some arrays of a file that this program wrote, without checks."""
+    """Memory-map some arrays of a file that this package wrote, without checks."""
     _, entries, start = read_head(path)
     return {name: mapped(path, entries[name], start) for name in names}
 

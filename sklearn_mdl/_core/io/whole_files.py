@@ -92,7 +92,7 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, *, required: bool = False) -> Iterator[None]:
-    """Lock a file or folder in this context, or until the process is killed."""
+    """Lock a file or folder until the context ends or the process is killed."""
     if sys.platform == "win32":  # locks open files anyway, and cannot rename them
         yield
         return
@@ -247,7 +247,7 @@ def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
         if not wait:
             raise ValueError(
                 f"{folder} must have one writer, but another call writes to it; wait "
-                "until it has ended, or pass another folder"
+                "until that call ends, or pass another folder"
             ) from error
         warn_caller(f"waiting for another call that writes to {folder}")
         lock.acquire()

@@ -41,7 +41,7 @@ def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
             names = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
             names = [str(name) for name in names]
         chosen = parts.chosen_splits(names, wanted, folder)
-        folders = {split: parts.named_in(folder, split) for split in chosen}
+        folders = {s: parts.named_in(folder, s, folder / SPLITS) for s in chosen}
     else:
         wanted.refuse(folder, "splits")
     tables = {split: _read_arrow(place) for split, place in folders.items()}
@@ -55,7 +55,7 @@ def _read_arrow(folder: Path) -> Any:
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         has_indices = bool(state.get("_indices_data_files"))
         named = [str(entry["filename"]) for entry in state["_data_files"]]
-        names = [parts.named_in(folder, name) for name in named]
+        names = [parts.named_in(folder, n, folder / STATE) for n in named]
     if has_indices:
         cure = "call dataset.flatten_indices().save_to_disk(path)"
         raise damaged(folder, "its rows in order", "it holds indices into them", cure)
@@ -71,15 +71,15 @@ def _read_arrow(folder: Path) -> Any:
 
 
 @contextmanager
-def _naming(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
+def _naming(path: Path) -> Iterator[None]:
     """Name the file or folder in errors of json and pyarrow."""
     try:
-        with readable(path, required, "call save_to_disk(path)", Exception):
+        with readable(path, "a saved dataset", "call save_to_disk(path)", Exception):
             yield
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{path} must contain all files that save_to_disk wrote, but "
-            f"{error.filename or error} is missing; call save_to_disk(path) again"
+            f"{path} must contain all files that save_to_disk wrote, but one is missing"
+            f" ({error}); call save_to_disk(path) again"
         ) from error
 
 
@@ -145,7 +145,8 @@ def _parts(
 ) -> list[parts.Part]:
     """Return a part for each column of lists, with the rows of all splits."""
     pa = needed(*_NEEDS)
-    with _naming(place, "tables with the same columns"):
+    cure = "save the same columns in every file"
+    with readable(place, "tables with the same columns", cure, Exception):
         schema = next(iter(tables.values())).schema
         encoders = [field.name for field in schema if is_vector(pa, field.type)]
         if not encoders:
@@ -159,16 +160,15 @@ def _parts(
             for name in (column, key, wanted.groups)
             if name is not None
         }
-        labels, known = parts.labels_of(_class_names(schema, column, columns[column]))
-        groups = parts.groups_in(columns, wanted, place)
-        ids = None if key is None else parts.texts_of(columns[key], "ids")
-        counts = ", ".join(f"{k} {len(v)}" for k, v in tables.items() if k)
-        splits = f"; splits: {counts}" if counts else ""
-        rest = labels, known, ids, f"labels are column {column!r}{splits}", groups
-        return [
-            parts.Part(dataset, name, _vectors(tables, name, place), *rest)
-            for name in encoders
-        ]
+        columns[column] = [*_class_names(schema, column, columns[column])]
+        features = {name: _vectors(tables, name, place) for name in encoders}
+    labels, known = parts.labels_of(columns[column])
+    groups = parts.groups_in(columns, wanted, place)
+    ids = None if key is None else parts.texts_of(columns[key], "ids")
+    counts = ", ".join(f"{k} {len(v)}" for k, v in tables.items() if k)
+    splits = f"; splits: {counts}" if counts else ""
+    rest = labels, known, ids, f"labels are column {column!r}{splits}", groups
+    return [parts.Part(dataset, name, X, *rest) for name, X in features.items()]
 
 
 def is_vector(pa: Any, kind: Any) -> bool:

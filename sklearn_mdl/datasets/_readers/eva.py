@@ -49,7 +49,7 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         cure = "save df.drop_duplicates('origin')"
         raise damaged(path, "each origin once", fault, cure)
     labels, known = parts.labels_of(parts.parsed(table[column]))
-    files = [parts.named_in(folder, file) for file in table["embeddings"]]
+    files = [parts.named_in(folder, file, path) for file in table["embeddings"]]
     features = _read_vectors(files)
     ids = parts.texts_of(table["origin"], "origins")
     groups = parts.groups_in(table, wanted, path)

@@ -53,7 +53,7 @@ def _check_links(file: h5py.File, folder: Path, known: list[Path]) -> None:
 
     file.id.links.visit(note, info=True)
     for name in names:
-        path = parts.named_in(folder, file.get(name, getlink=True).filename)
+        path = parts.named_in(folder, file.get(name, getlink=True).filename, known[-1])
         if not path.is_file():  # libhdf5 would look for it in the working directory
             raise FileNotFoundError(
                 f"{path} must exist, since {file.filename} links to it; copy the file"
@@ -83,8 +83,7 @@ def _check_heaps(path: Path) -> None:
 def _read(item: h5py.Dataset) -> np.ndarray:
     """Read an array, or raise ValueError if the file cannot contain all of it."""
     _check_size(item)
-    array: np.ndarray = item.asstr()[()] if item.dtype.kind == "O" else item[()]
-    return array
+    return np.asarray(item.asstr()[()] if item.dtype.kind == "O" else item[()])
 
 
 def _check_size(item: h5py.Dataset) -> None:
@@ -129,8 +128,8 @@ def _labels_file(path: Path, folder: Path) -> Path:
     tables = [file for file in named if file.is_file()] or sorted(folder.glob("*.csv"))
     if not tables or (len(tables) > 1 and tables[0] not in named):
         raise FileNotFoundError(
-            f"{folder} must hold {named[0].name} or labels.csv, with columns id and "
-            f"label, but holds {[file.name for file in tables]}; save labels.csv"
+            f"{named[0]} or {named[1]} must hold the labels, in columns id and label, "
+            f"but neither exists; save {named[1].name}"
         )
     return tables[0]
 
@@ -145,7 +144,7 @@ def _part_of(
     ids, features = _read_vectors(path)
     values, known = parts.labels_of([labels.get(name) for name in ids])
     n_unused = len(labels.keys() - set(ids))
-    note = f"{n_unused} ids of {table.name} have no embedding in {path.name}"
+    note = f"ids of {table.name} without an embedding in {path.name}: {n_unused}"
     # The group of an id without a label is never used, so any text will do.
     named = None
     if groups is not None:

@@ -105,8 +105,7 @@ def _read_labels(folder: Path, split: str) -> list[object]:
         fault = f"it holds a {type(rows).__name__}"
         raise damaged(path, "a list with an entry for each sound", fault, _CURE)
     labels = [row if isinstance(row, list) else [row] for row in rows]
-    several = [len(row) for row in labels if len(row) != 1]
-    if several:
-        fault = f"{len(several)} sounds have more or fewer, the first {several[0]}"
+    if several := [len(row) for row in labels if len(row) != 1]:
+        fault = f"{len(several)} sounds have more or fewer (the first: {several[0]})"
         raise damaged(path, "one label per sound", fault, "use a MultiOutputSwitcher")
     return [row[0] for row in labels]

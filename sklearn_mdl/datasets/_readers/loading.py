@@ -158,10 +158,11 @@ def load_representations(
         if places := reader.find(path):
             found = [part for place in places for part in reader.read(place, wanted)]
             return parts.joined(reader.kind, found, missing)
-    if path.is_file():
-        required = "a directory or an .h5ad, .parquet, .npz, .h5 or .hdf5 file"
+    if not path.is_dir():
+        required = "an existing directory, .h5ad, .parquet, .npz, .h5 or .hdf5 file"
         cure = "pass a folder with DATASET/ENCODER.npy and DATASET/labels.npy"
-        raise invalid("source", required, str(path), cure)
+        error = invalid("source", required, str(path), cure)
+        raise error if path.is_file() else FileNotFoundError(str(error))
     datasets = load_feature_directory(path)
     wanted.refuse(f"the directory {path}", *parts.ReadRequest._fields)
     return parts.Representations("feature directory", datasets, {}, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,8 +111,8 @@ class Representations(NamedTuple):
         return "\n".join(map(_printable, lines))
 
 
-def named_in(folder: Path, name: str) -> Path:
-    """Return the path of a file in a folder, given its name in another file.
+def named_in(folder: Path, name: str, source: object) -> Path:
+    """Return the path of a file in a folder, given its name in the file `source`.
 
     Raises
     ------
@@ -120,8 +121,8 @@ def named_in(folder: Path, name: str) -> Path:
     """
     path = Path(os.path.normpath(folder / name))
     if not path.is_relative_to(os.path.normpath(folder)):
-        required, fault = "only names of files inside it", f"it names {name!r}"
-        raise damaged(folder, required, fault, "move that file into the folder")
+        required, fault = "only names of files in its folder", f"it names {name!r}"
+        raise damaged(source, required, fault, "move that file in and correct the name")
     return path
 
 
@@ -143,8 +144,8 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     """
     names = list(columns)
     if wanted.groups is None and wanted.label != "groups" and "groups" in names:
-        cure = "pass groups='groups' (--groups groups), or rename the column"
-        raise invalid("groups", f"a name, since {place} has 'groups'", None, cure)
+        cure = "rename it, or pass groups='groups' (--groups) to load_representations"
+        raise damaged(place, "no unused column 'groups'", "it has one", cure)
     if wanted.groups is not None and wanted.groups not in names:
         required, cure = f"one of {names} in {place}", "omit groups (--groups)"
         raise invalid("groups", required, wanted.groups, cure)
@@ -158,7 +159,7 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
             return candidates[0]
     if not names:
         cure = "add an array or column named y"
-        raise damaged(place, "labels", "it only holds features", cure)
+        raise damaged(place, "labels", "it holds none", cure)
     cure = f"for example, pass label={names[0]!r} (--label)"
     raise invalid("label", f"one of {names} in {place}", wanted.label, cure)
 
@@ -252,17 +253,15 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
     longest = max(map(len, texts), default=0)
     if longest > LONGEST:
         required = f"at most {LONGEST} characters long"
-        raise invalid(what, required, longest, "pass another column, or save text[:99]")
+        raise invalid(what, required, longest, "pass another column, or shorten them")
     return np.array(texts, dtype=str)
 
 
 def parsed(texts: Sequence[str]) -> list[object]:
-    """Return cells as integers or floats if possible, with None for empty cells."""
+    """Return cells as integers or floats, with None if empty, or else as text."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return [kind(text) if text else None for text in texts]
-        except ValueError:
-            continue
     return list(texts)
 
 
@@ -346,13 +345,14 @@ def _align(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     n_all = len(set().union(*places))
     n_lost = n_all - len(common)
     if n_lost and (missing == "raise" or not common):
-        cure = "pass missing='drop'" if common else "save the same ids for all encoders"
+        cure = "pass missing='drop' (--missing drop)"
+        cure = cure if common else "save the same ids for all encoders"
         raise ValueError(
             f"Every row must have an embedding from every encoder, but {n_lost} of "
             f"{n_all} ids on dataset {first.dataset!r} lack one; {cure}"
         )
     if n_lost:
-        notes.append(f"{first.dataset}: dropped {n_lost} rows without all embeddings")
+        notes.append(f"{first.dataset}: dropped {n_lost} of {n_all} rows (incomplete)")
     return [
         _rows_of(part, np.array([rows[name] for name in common], dtype=np.intp))
         for part, rows in zip(parts, places, strict=True)
@@ -393,12 +393,12 @@ def _drop_unlabelled(parts: list[Part], missing: str, notes: list[str]) -> list[
     if missing == "raise" or not known.any():
         ids = parts[0].ids
         example = "" if ids is None else f" (one is {ids[~known][0]!s})"
-        drop = " or pass missing='drop'" if known.any() else ""
+        drop = " or pass missing='drop' (--missing drop)" if known.any() else ""
         raise ValueError(
             f"Every row must have a label, but {n_lost} of {len(known)} on dataset "
             f"{name!r} have none{example}; add labels{drop}"
         )
-    notes.append(f"{name}: dropped {n_lost} rows without a label")
+    notes.append(f"{name}: dropped {n_lost} of {len(known)} rows (no label)")
     return [_rows_of(part, np.flatnonzero(known)) for part in parts]
 
 
@@ -406,6 +406,6 @@ def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None
     """Raise ValueError unless an embedding is a vector of the given width."""
     if vector.shape != (width,):
         raise ValueError(
-            f"Embeddings in {place} must be vectors of length {width}, like the first, "
-            f"but {what} has shape {vector.shape}; save tokens.mean(0), or omit the row"
+            f"Embeddings in {place} must all be vectors of length {width}, but {what} "
+            f"has shape {vector.shape}; save the mean over tokens, or omit the row"
         )

@@ -14,7 +14,7 @@ from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
-from sklearn_mdl._core.io.whole_files import note_ours, refuse_foreign_in
+from sklearn_mdl._core.io.whole_files import make_folder, note_ours, refuse_foreign_in
 from sklearn_mdl._core.validation import damaged, invalid, non_finite
 from sklearn_mdl.datasets._readers.arrow import block_of, check_size, is_vector
 from sklearn_mdl.datasets._readers.parts import RECREATE, ReadRequest, label_column
@@ -59,7 +59,8 @@ def stage_rows(
     Raises
     ------
     ValueError
-        If there are no shards, if a shard has an unknown format, or if widths differ.
+        If `shards` is not a list of paths or is empty, if `folder` is a file, if a
+        shard has an unknown format, or if widths differ.
         Also if a label is missing or has another type, if a value is not finite as
         float32, or if the choice of columns is ambiguous. Also if another program wrote
         ``features.npy``. An existing ``features.npy`` is not changed in these cases.
@@ -80,15 +81,17 @@ def stage_rows(
     >>> X.shape, y.tolist()
     ((6, 2), [0, 1, 2, 0, 1, 2])
     """
-    paths, place = [Path(shard) for shard in shards], Path(folder) / ROWS
+    paths = [] if isinstance(shards, str | PathLike) else list(map(Path, shards))
     if not paths:
-        raise invalid("shards", "non-empty", paths, "pass sorted(path.glob('*'))")
+        cure = "pass [path], or correct the folder or pattern of the files"
+        raise invalid("shards", "a non-empty list of paths", shards, cure)
+    place = Path(folder) / ROWS
     refuse_foreign_in(place.parent, [ROWS])
     labels = list[np.ndarray]()
     blocks = chain.from_iterable(_checked(path, features, label) for path in paths)
     first = next(blocks, None)
     if first is None:
-        raise damaged(paths[0], "rows", "no shard has any", RECREATE)
+        raise damaged(paths[0], "rows", "no shard has any", "pass shards with rows")
     width = first[0].shape[1]
 
     def rows() -> Iterator[np.ndarray]:
@@ -97,12 +100,12 @@ def stage_rows(
                 required, cure = f"{width} as in the first", "pass one encoder's shards"
                 raise invalid("The width of all shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
-                required, cure = f"{labels[0].dtype} as before", "save y.astype(str)"
-                raise invalid("The type of all labels", required, y.dtype.name, cure)
+                required, cure = f"of type {labels[0].dtype}", "save y.astype(str)"
+                raise invalid("Labels of all shards", required, y.dtype.name, cure)
             labels.append(y)
             yield X
 
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(place.parent)
     GrowingArray(width, place, dtype="<f4").extend(rows())
     note_ours(place.parent, [ROWS])
     return np.load(place, mmap_mode="r"), np.concatenate(labels)
@@ -147,7 +150,8 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
     kinds = [entries[name]["dtype"] for name in (rows, labels)]
     if unknown := [kind for kind in kinds if kind not in TYPES]:
         required, reason = f"types {', '.join(TYPES)}", f"it holds {unknown[0]}"
-        raise damaged(path, required, reason, "save array.astype('float32')")
+        cure = "save X.astype('float32') and y.astype('int64')"
+        raise damaged(path, required, reason, cure)
     X, y = (mapped(path, entries[name], start) for name in (rows, labels))
     if len(X) != len(y):
         raise damaged(path, f"{len(X)} labels", f"it holds {len(y)}", "save all of y")
@@ -201,6 +205,8 @@ def _vectors_in(names: Sequence[str], wanted: str | None, path: Path) -> str:
         return str(wanted)
     if wanted is None and len(names) == 1:
         return names[0]
-    required = f"one of {list(names)} in {path}"
-    cure = f"pass features={names[0]!r}" if names else "store features of shape (n, d)"
+    if not names:
+        cure = "save an array (n, d), or a column of lists of numbers"
+        raise damaged(path, "features", "it holds none", cure)
+    required, cure = f"one of {list(names)} in {path}", f"pass features={names[0]!r}"
     raise invalid("features", required, wanted, cure)

@@ -95,8 +95,8 @@ class VtabData:
         is_test = self.parts == TEST
         if is_test.all() or not is_test.any():
             given = sorted({*self.parts.tolist()})
-            cure = "call split() on the images that load_vtab() returned"
-            raise invalid("Images", "both for training and testing", given, cure)
+            cure = "call split() on the result of load_vtab()"
+            raise invalid("The parts", "'test' and at least one other", given, cure)
         return self.take(np.flatnonzero(~is_test)), self.take(np.flatnonzero(is_test))
 
     def reshuffled(

@@ -86,7 +86,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
         raise ValueError(
             f"The files of {task.name} in {folder} must be as their owners publish "
             f"them, but they cannot be read ({type(error).__name__}: {reason}); "
-            f"download {task.download}, from {task.origin}"
+            f"download again from {task.origin}: {task.download}"
         ) from error
 
 
@@ -99,8 +99,8 @@ def _check_files(task: VtabTask, folder: Path) -> None:
         if packed.exists():  # only unpacked files allow reading one image at a time
             raise FileNotFoundError(f"{task.name} needs {place}; unpack {packed.name}")
         raise FileNotFoundError(
-            f"{task.name} needs {place}, which is missing; download "
-            f"{task.download}, from {task.origin} to {folder}"
+            f"{task.name} needs {place}, which is missing; download from {task.origin} "
+            f"to {folder}: {task.download}"
         )
 
 

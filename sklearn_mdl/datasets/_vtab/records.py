@@ -28,7 +28,7 @@ def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
         if not paths:
             raise FileNotFoundError(
                 f"DMLab needs {folder / 'dmlab' / f'dmlab-{part}.tfrecord*'}, which is "
-                f"missing; download {task.download}, from {task.origin}"
+                f"missing; download from {task.origin} to {folder}: {task.download}"
             )
         items, labels = zip(*chain(*map(examples, paths)), strict=True)
         parts.append((part, list(items), labels))
@@ -157,8 +157,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
             raise ValueError(f"a record has a number that does not end at byte {at}")
         byte = message[at]
         value |= (byte & 127) << shift
-        at += 1
-        shift += 7
+        at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
 

@@ -71,8 +71,7 @@ def subtract_local_average(pixels: np.ndarray, radius: int = RADIUS) -> np.ndarr
     sigma = (radius / 30, radius / 30, 0)
     average = gaussian_filter(values, sigma, mode="mirror", truncate=3.0)
     centred = np.rint(4 * (values - np.rint(average)) + GREY)
-    bounded: np.ndarray = np.clip(centred, 0, 255).astype(np.uint8)
-    return bounded
+    return np.asarray(np.clip(centred, 0, 255).astype(np.uint8))
 
 
 def mask_and_crop(pixels: np.ndarray) -> np.ndarray:

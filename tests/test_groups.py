@@ -212,7 +212,7 @@ def test_a_search_without_routing_refuses_groups_that_no_fit_would_get():
         scoring=codelength_scorer,
         cv=PrequentialSplit(),
     )
-    with pytest.raises(ValueError, match="groups must reach fit, but without metadata"):
+    with pytest.raises(ValueError, match="groups must reach the estimator's fit, but"):
         search.fit(X, y, groups=GROUPS)
 
 

@@ -118,16 +118,19 @@ def test_statistics_are_those_of_the_mean_codelengths(scorer):
 def test_pairs_go_by_name(scorer, method):
     found = getattr(scorer, method)([("narrow", "wide")])
     assert found.pairs.tolist() == [[2, 0]]
-    for pairs in ([("narrow", "big")], ["narrow", "wide"], [("wide",)], [0, 1], []):
-        said = f"pairs must be pairs of names in {scorer.encoder_names_}, got {pairs}; "
-        said += f"pass pairs=[{tuple(scorer.encoder_names_[:2])}]"
+    names = scorer.encoder_names_
+    repeated = [("wide", "wide")], [("narrow", "wide"), ("wide", "narrow")]
+    others = ["narrow", "wide"], [("wide",)], [0, 1], [(0, 1)], []
+    for pairs in ([("narrow", "big")], *repeated, *others):
+        said = f"pairs must be different pairs of two names in {names}, got {pairs}; "
+        said += f"pass pairs=[{tuple(names[:2])}]"
         with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
             getattr(scorer, method)(pairs)
 
 
 def test_one_encoder_has_no_pairs():
-    said = "pairs must be pairs of names in ['wide'], got [('wide', 'wide')]; rank at "
-    said += "least two encoders"
+    said = "pairs must be different pairs of two names in ['wide'], got "
+    said += "[('wide', 'wide')]; rank at least two encoders"
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         fit(encoders=["wide"])[0].pairwise_wilcoxon([("wide", "wide")])
 
@@ -155,7 +158,7 @@ def test_one_dataset_or_encoder_is_refused_by_what_cannot_do_with_it():
                 getattr(scorer, method)()
         assert "nan" not in scorer.summary()
         assert "Friedman" not in scorer.summary()
-    with pytest.raises(ValueError, match="must have at least 2 encoders"):
+    with pytest.raises(ValueError, match="Pairs need at least 2 encoders to compare"):
         one_encoder.pairwise_wilcoxon()
     with pytest.raises(
         ValueError, match="number of orders must be at least 2, got 1; "

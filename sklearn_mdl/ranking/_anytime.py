@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
-from sklearn_mdl.ranking._pairs import Floats, as_floats
+from sklearn_mdl.ranking._pairs import Floats, as_floats, invalid
 
 CLIPPING = 0.1  # weight of the uniform prediction in clipped losses
 LAMBDAS = 0.9 * 0.5 ** np.arange(9)
@@ -487,9 +487,8 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     values = as_floats("e_values", e_values)
     claims: Sequence[str] = ("on at least one", "on every one")
     if claim not in claims:
-        raise ValueError(
-            f"claim must be one of {list(claims)}, got {claim!r}; pass one of them"
-        )
+        required, cure = " or ".join(map(repr, claims)), f"pass claim={claims[0]!r}"
+        raise invalid("claim", required, claim, cure)
     if values.ndim == 0 or not len(values) or not (values >= 0).all():
         raise ValueError(
             "e_values must hold one number of at least 0 for each dataset, got "

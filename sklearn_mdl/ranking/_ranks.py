@@ -14,7 +14,7 @@ from scipy.stats import chi2, f, rankdata, studentized_range
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult
 
-_COUNT = "pass n_encoders=table.shape[1], n_datasets=table.shape[0] of a score table"
+_COUNT = "pass n_encoders=scores.shape[1], at least 2, and n_datasets=scores.shape[0]"
 
 
 def nemenyi_critical_difference(

@@ -129,8 +129,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         readouts in the list. If you call the instance as a scorer, there is no test.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
-        ``alpha`` of :class:`EncoderRace`. Encoders that lose to the same encoder on
-        every dataset are not scored. The probability that a race eliminates the best
+        ``alpha`` of :class:`EncoderRace`. An encoder is not scored if a single other
+        encoder beats it in every race. The probability that a race eliminates the best
         encoder on its dataset is approximately at most this level. If a dataset has
         groups, all encoders are scored. If None, there is no race.
     n_jobs : int, default=None

@@ -226,7 +226,8 @@ class RankStatistics(CellArrays):
         pairs : sequence of (str, str), default=None
             Names of encoders. If None, compare all pairs (of at most 40 encoders).
         rope : float, default=0.01
-            Relative difference up to which codelengths count as equivalent.
+            Codelengths are equivalent if they differ by less than this share of the
+            shorter one.
         top_k : int, default=None
             Only compare the `top_k` encoders with the best average ranks.
         n_draws : int, default=50000
@@ -250,8 +251,8 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         rope : float, default=0.0
-            Codelengths tie if the ratio of the longer to the shorter is at most ``1 +
-            rope``.
+            Codelengths tie if the longer one is at most ``1 + rope`` times the shorter
+            one.
         """
         return self._named(ranking.win_table(self.positive_codelengths_, rope=rope))
 

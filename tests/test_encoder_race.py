@@ -362,7 +362,10 @@ def test_other_transformers_of_the_same_names_are_refused(tmp_path):
             EncoderRace(encoders, **options).resume()
     unknown = {"f": FunctionTransformer(lambda X: X), "raw": None}
     with pytest.raises(
-        TypeError, match="must be picklable if folder is given, but 'f' is not"
+        TypeError,
+        match=r"must be picklable if folder is given, but 'f' is not \(Can't pickle "
+        r"<function .*<lambda> at \w+>: .*\); pass folder=None, or create EncoderRace"
+        r"\(\['f', \.\.\.\]\) and call update\(\{name: features\}, y\)$",
     ):
         EncoderRace(unknown, 3, folder=tmp_path / "other").resume()
 

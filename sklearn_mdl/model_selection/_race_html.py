@@ -40,8 +40,8 @@ def html_of_race(race: Race) -> str:
     """Return the verdict and a table of encoders as HTML without scripts.
 
     The leader comes first. The other encoders are sorted by their difference in loss
-    from the leader, and eliminated encoders come last. A bar extends from the lower to
-    the upper bound of this difference.
+    from the leader, and eliminated encoders come last. Each bar shows the bounds of
+    this difference.
     """
     first, *others = map(escape, race.verdict().splitlines())
     lines = [f"<div><b>{first}</b></div>", *(f"<div>{line}</div>" for line in others)]

@@ -31,7 +31,7 @@ NOT_IN_JSON = ("source", "groups")  # fields of a cell that its JSON omits
 
 
 class Trace(NamedTuple):
-    """Codelengths, posteriors and hits of a cell, example by example.
+    """Codelength, posterior and correctness at each example of a cell.
 
     Attributes
     ----------

@@ -326,7 +326,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         kind = "real numbers" if is_real else "classes"
         cure = "pass one column, y[:, 0]"
         if labels.ndim == 1:
-            cure = "pass y.astype(float), or for classes use MDLReadoutSwitcher()"
+            cure = "pass y.astype(float), or MDLReadoutSwitcher() (--targets classes)"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
             f"{labels.dtype} in shape {labels.shape}; {cure}"
@@ -355,7 +355,7 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
     if fault := non_finite(X):
         raise ValueError(
             f"Features must be finite, but {name} gives {fault}; drop such rows from X "
-            "and y, or for NaN use SimpleImputer(), in a transformer as its last step"
+            "and y, or for NaN apply SimpleImputer() (after an encoder: in a Pipeline)"
         )
 
 

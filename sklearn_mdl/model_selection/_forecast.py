@@ -26,7 +26,7 @@ from sklearn_mdl.switcher import (
 
 WARM, TIMED = 2, 4  # minibatches of a trial for the warm-up, and for the timing
 START_SECONDS = 3.0  # time a worker process takes to import torch and scikit-learn
-FEW_ROWS = 2048  # up to this many, trials predict kernels' time within a factor of 3
+FEW_ROWS = 2048  # with more rows, trials may be wrong by more than a factor of 3
 FEW_NUMBERS = 2**24  # up to this many numbers in total, features take little memory
 OURS = {
     *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, readouts.KNeighborsReadout),
@@ -54,8 +54,8 @@ class ForecastRow:
     seconds : float
         Time for one cell in seconds, estimated from a trial, or 0 without a trial.
     bytes : int
-        Memory for one cell in bytes, or 0 without a trial. It holds rows, losses, the
-        posterior and the readouts' state.
+        Memory in bytes for the rows, losses, posterior and readouts of one cell, or 0
+        without a trial.
     """
 
     dataset: str
@@ -123,7 +123,8 @@ def forecast(
 ) -> Forecast:
     """Forecast a ranking by timing each kind of missing cell on a few minibatches.
 
-    Cells with equal numbers of features and classes, and equal readouts, are of a kind.
+    Cells are of the same kind if they have the same readouts and equal numbers of
+    features and of classes.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class RaceForecast(NamedTuple):
 
 
 class RaceHistory(NamedTuple):
-    """E-values and bounds of a race after each of its labels.
+    """Logs of e-values, and bounds, of a race after each of its labels.
 
     Attributes
     ----------
@@ -373,7 +373,7 @@ class EncoderRace(BaseEstimator):
         return "\n".join([*lines, f"{how} {share}. {LAST}"])
 
     def history(self) -> RaceHistory:
-        """Return e-values and bounds after each label, for a plot."""
+        """Return logs of e-values, and bounds, after each label, for a plot."""
         self.resume()
         race = self._new_race()
         leader = self.encoder_names_.index(self.leader_)

@@ -86,16 +86,17 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied for every cell, which is one encoder on one dataset in one order. A
-        regressor treats all labels as real numbers. If None, `targets` decides between
-        a classifier and a regressor, and the readouts depend on the number of labels.
-        Up to 500 labels, a classifier has ``"linear"`` readouts. Otherwise, readouts
-        are ``"closed-form"`` up to 2,048 labels and the switcher's default above.
+        A cell is one encoder on one dataset in one order. The switcher is copied for
+        every cell. A regressor treats all labels as real numbers. If None, `targets`
+        decides between a classifier and a regressor, and the readouts depend on the
+        number of labels. With up to 500 labels, a classifier has ``"linear"`` readouts.
+        Otherwise, readouts are ``"closed-form"`` for up to 2,048 labels, and the
+        switcher's default for more labels.
     targets : {"auto", "classes", "real"}, default="auto"
         Kind of labels, if no switcher is given. "auto" treats floats as real numbers
         unless all are whole, and integers and text as classes. It raises ValueError for
-        whole floats with many distinct values (more than 20, or a quarter of the rows),
-        such as ages or prices.
+        whole floats such as ages or prices, with more than 20 distinct values or more
+        than a quarter of the number of rows.
     n_orders : int or "auto", default="auto"
         Number of random orders of each dataset. All encoders are run in the same
         orders unless `time_budget` is given, and codelengths are averaged over orders.

@@ -139,7 +139,7 @@ class CellStore:
         The directory, which is created when the first cell is saved.
     *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
         Switchers of different classes. The identity of a cell includes the settings of
-        that switcher here whose class equals the class of the task's switcher.
+        the switcher that has the same class as the switcher of the cell's task.
 
     Raises
     ------

@@ -487,7 +487,7 @@ def test_notebooks_show_who_leads_and_names_are_texts():
         ["whole", "leads", "–", None, "–"],
         [
             evil,
-            f"out at {race.eliminated_at_[evil]}",
+            f"out after {race.eliminated_at_[evil]} labels",
             f"{low:.3g} to {high:.3g}",
             None,
             f"{value:.3g}",

@@ -58,7 +58,7 @@ def html_of_race(race: Race) -> str:
         name, has_bounds = names[i], bool(is_known[i])
         state = "leads" if name == race.leader_ and is_known.any() else "in the race"
         if name in race.eliminated_at_:
-            state = f"out at {race.eliminated_at_[name]}"
+            state = f"out after {race.eliminated_at_[name]} labels"
         texts, bar = ["–", "–"], ""
         if has_bounds and name != race.leader_:
             lower, upper = bounds[i].tolist()

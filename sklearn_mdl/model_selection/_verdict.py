@@ -193,7 +193,8 @@ class Verdict:
         Largest probability that any encoder is called worse although it is as good as
         the winner. This bound holds separately on each dataset and over datasets, and
         takes all pairs of encoders into account, since the winner is chosen from the
-        same labels.
+        same labels. With few labels, one order may exceed it (see
+        `DatasetVerdict.may_exceed_alpha`).
     n_needed : int
         Smallest number of datasets for which Wilcoxon's test can find a difference,
         after Holm's correction for all pairs.

@@ -256,11 +256,14 @@ def test_one_order_has_differences_and_no_spread():
 
 
 def test_an_extrapolation_names_the_dataset_that_it_cannot_take(scorer):
-    cells = [replace(cell, n_samples=39) for cell in scorer.cells_]
-    text = "extrapolate needs 40 labels or more, and no negative losses, but 'd 0' has "
-    rest = r"39 labels, and the smallest loss is [\d.e-]+; add labels"
-    with pytest.raises(ValueError, match=f"^{text}{rest}$"):
-        Ranking(cells).extrapolate(1000)
+    few = [replace(cell, n_samples=39) for cell in scorer.cells_]
+    n = scorer.cells_[0].n_samples
+    one = [replace(cell, groups=np.zeros(cell.n_samples)) for cell in scorer.cells_]
+    text = "extrapolate needs 40 labels, not all of one group, and no loss below 0, "
+    for cells, n_labels in ((few, 39), (one, n)):
+        rest = rf"but 'd 0' has {n_labels} labels and a loss of [\d.e-]+; add "
+        with pytest.raises(ValueError, match=f"^{text}{rest}rows$"):
+            Ranking(cells).extrapolate(1000)
 
 
 # Named results

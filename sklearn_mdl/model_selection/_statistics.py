@@ -119,9 +119,9 @@ class RankStatistics(CellArrays):
         Raises
         ------
         ValueError
-            If a dataset has `n` or more labels, or fewer than 40 labels, or if `level`
-            is not between 0 and 1. Also if a loss is negative, which is possible for
-            real-valued labels.
+            If a dataset has `n` or more labels, fewer than 40 labels, or only one group
+            of rows, or if `level` is not between 0 and 1. Also if a loss is negative,
+            which is possible for real-valued labels.
         FileNotFoundError
             If losses of single examples or groups of rows are missing.
         """
@@ -130,12 +130,12 @@ class RankStatistics(CellArrays):
         for encoders in self._groups():
             curves.append(np.array([[c.codelengths for c in row] for row in encoders]))
             cell, least = encoders[0][0], curves[-1].min()
-            if cell.n_samples < 40 or least < 0:
+            if cell.n_samples < 40 or len(cell.starts) < 2 or least < 0:
                 cure = f"use best({cell.dataset!r}).more_labels instead"
                 raise ValueError(
-                    "extrapolate needs 40 labels or more, and no negative losses, but "
-                    f"{cell.dataset!r} has {cell.n_samples} labels, and the smallest "
-                    f"loss is {least:.3g}; {cure if least < 0 else 'add labels'}"
+                    "extrapolate needs 40 labels, not all of one group, and no loss "
+                    f"below 0, but {cell.dataset!r} has {cell.n_samples} labels and a "
+                    f"loss of {least:.3g}; {cure if least < 0 else 'add rows'}"
                 )
             rows = np.arange(curves[-1].shape[-1])
             units.append([c.starts.searchsorted(rows, "right") for c in encoders[0]])

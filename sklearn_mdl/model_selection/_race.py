@@ -117,7 +117,7 @@ class EncoderRace(BaseEstimator):
         as many labels to stop. "asymptotic" uses a normal approximation, and eliminates
         no encoder before 30 labels were compared. If labels are classes, ten of these
         must be outside the most common class. "asymptotic" can fail if a few labels
-        have large losses, such as wrong labels. Once the race stops, `certified_` shows
+        have large losses, as wrong labels do. Once the race stops, `certified_` shows
         if "exact" would also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.

@@ -270,5 +270,7 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     with pytest.raises(ValueError, match="must hold an exported probe"):
         ExportedProbe.load(path)
     real = MDLReadoutSwitcherRegressor([KernelReadoutRegressor()]).fit(X, y + 0.5)
-    with pytest.raises(ValueError, match="switcher must be a fitted MDLReadoutSwitcher, got"):
+    with pytest.raises(
+        ValueError, match="switcher must be a fitted MDLReadoutSwitcher, got"
+    ):
         export_probe(real, X, y)

@@ -442,8 +442,8 @@ class EncoderRace(BaseEstimator):
         if self._steps:
             width = self._steps[0].features[name].shape[1]
             if rows.shape[1] != width:
-                required = f"{width} columns wide, as before"
-                cure = f"pass features of shape (n_labels, {width})"
+                required = f"{width} columns wide, as in the first call"
+                cure = f"pass the same {width} columns in every call"
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
     def _losses_of(self, steps: Sequence[Step]) -> np.ndarray:

@@ -37,8 +37,9 @@ def codelength_scorer(
 
     Use this scorer in searches and cross-validation with ``cv=PrequentialSplit()``.
     With any other ``cv``, such as the default of a search, the scorer warns and scores
-    held-out rows like :func:`heldout_codelength_scorer`. Only compare scores for equal
-    ``n_samples``. Nats per example decrease with more examples, since the cost of
+    held-out rows like :func:`heldout_codelength_scorer`. In a pipeline, folds must have
+    fewer rows than the fit, so ``cv=2`` raises ValueError. Only compare scores for
+    equal ``n_samples``. Nats per example decrease with more examples, since the cost of
     learning is spread over all of them.
 
     Rows and labels must equal those of the fit. In a pipeline, ``fit_transform`` and

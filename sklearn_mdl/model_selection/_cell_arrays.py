@@ -208,9 +208,9 @@ def paired_means(table: Floats) -> Floats:
     -------
     means : ndarray of shape (n_datasets, n_encoders)
         The complete encoders on a dataset are those scored in the most orders. Their
-        means are over these orders. For any other encoder, the result is the mean of
-        all complete encoders, plus the mean of this encoder minus that of the complete
-        encoders over the orders in which it was scored.
+        means are over these orders. For any other encoder, its mean difference from the
+        complete encoders is added to their mean. This difference is taken over the
+        orders in which the encoder was scored.
     """
     means: Floats = table.mean(-1)
     for own, own_means in zip(table, means, strict=True):

@@ -143,8 +143,8 @@ class Sample:
         `SURE`. ``shares`` are the present probabilities that each encoder is best.
         Those of all encoders except the winner are assumed to shrink by the same
         factor. So the probability that the rival is better must fall to the rival's
-        part of ``1 - SURE``, and ``z`` is the point that a Student variable exceeds
-        with this probability. The winner's margin ``D`` is assumed to grow by ``r``
+        part of ``1 - SURE``. A Student variable exceeds ``z`` with this probability.
+        The winner's margin ``D`` is assumed to grow by ``r``
         nats per label, as in the second half of the stream. The standard deviation
         ``s`` of the margin is assumed to grow as the square root of the number of
         labels. So ``x`` times the ``n`` given labels suffice if

@@ -203,8 +203,8 @@ def export_probe(
     Raises
     ------
     ValueError
-        If `switcher` is another estimator or has no linear kernel that keeps all rows
-        and has not retired, if there are fewer than eight rows, or if `X`, `y` or
+        If `switcher` is another estimator, or has no linear kernel that keeps all rows
+        and has not retired. Also if there are fewer than eight rows, or if `X`, `y` or
         `threshold` are invalid.
 
     Examples

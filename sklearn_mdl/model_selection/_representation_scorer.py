@@ -152,8 +152,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
         Mean codelength over orders, in nats. If an encoder was scored in fewer orders
-        than others, this is the mean of the encoders scored in the most orders, plus
-        the encoder's mean difference from them in the orders in which it was scored.
+        than others, its mean difference from the encoders scored in the most orders is
+        added to their mean. This difference is taken over the orders in which the
+        encoder was scored.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
         Codelength in each order, in nats. NaN for an order in which the encoder was
         skipped, or for which `time_budget` left no time.
@@ -253,17 +254,17 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If an encoder requires labels or has no features for a dataset, if features
-            and labels have different lengths or the same pandas index in another order,
-            or if labels are invalid. Also if `n_permutations` is given for a list
+            If an encoder requires labels or has no features for a dataset, or if labels
+            are invalid. Also if features and labels have different lengths, or the same
+            pandas index in another order. Also if `n_permutations` is given for a list
             without kernel readouts, or if `time_budget` does not suffice for a cell of
             every encoder on at least one dataset. Also if a cell or an encoder failed
             and `missing` is "raise". All other cells are then saved in `results`, if
             this is given.
         TypeError
-            If ``datasets`` or ``encoders`` are not mappings of these forms, if a group
-            in `dataset_groups` is not a list of names, or if `results` is given and a
-            setting of the switcher cannot be written to JSON.
+            If ``datasets`` or ``encoders`` are not mappings of these forms, or if a
+            group in `dataset_groups` is not a list of names. Also if `results` is given
+            and a setting of the switcher cannot be written to JSON.
         """
         queue, out = self._tasks(datasets, encoders), Out()
         if self.eliminate is not None:

@@ -47,9 +47,9 @@ class RankStatistics(CellArrays):
         dataset.
 
         With one order and well separated classes, the probability that any encoder is
-        called worse by chance may be twice ``alpha``, because codelengths depend on the
-        order of the first labels and one order cannot show by how much. With
-        ``n_orders=4``, this probability is below ``alpha``.
+        called worse by chance may be twice ``alpha``. The reason is that codelengths
+        depend on the order of the first labels, and one order cannot show by how much.
+        With ``n_orders=4``, this probability is below ``alpha``.
 
         Returns
         -------
@@ -302,9 +302,10 @@ class RankStatistics(CellArrays):
     def preferred_readouts(self) -> differences.PreferredReadouts:
         """Return the architecture with the largest mean posterior for each encoder.
 
-        The mean is over examples and orders. So for a single order of T examples, this
-        is the ``k`` with the largest ``1/T sum_t p(k at t | labels before t)``, as in
-        the table of readout models in Li, Bornschein and Hutter, 2023, Section 4.
+        The mean is over examples and orders. For a single order of T examples, this is
+        the ``k`` with the largest ``1/T sum_t p(k at t | labels before t)``. Li,
+        Bornschein and Hutter, 2023, Section 4, show these in their table of readout
+        models.
 
         Returns
         -------

@@ -171,9 +171,9 @@ class TaskSequence(BaseEstimator):
         ------
         ValueError
             If there are fewer than two tasks, or if their numbers of features differ.
-            Also if a task has fewer than two classes, if `order` does not name every
-            task once, or if labels of shared heads are text in some tasks and numbers
-            in others.
+            Also if a task has fewer than two classes, or if `order` does not name every
+            task once. With shared heads, also if labels are text in some tasks and
+            numbers in others.
         """
         names = _names_of(tasks)
         sequence = names if order is None else [str(name) for name in order]

@@ -216,7 +216,8 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
         F    = (N - 1) chi2 / (N (r - 1) - chi2) .
 
     Without ties, the denominator of ``chi2`` is ``N r (r^2 - 1) / 12``, as in the usual
-    formula. The p-value of ``F`` is less conservative and more accurate.
+    formula. The p-value of ``F`` is less conservative and more accurate than that of
+    ``chi2``.
 
     Parameters
     ----------

@@ -39,7 +39,8 @@ class PairwiseWilcoxon(NamedResult):
     adjusted_p_values : ndarray of shape (n_pairs,)
         P-values after Holm's correction. If you claim a difference for all pairs with
         values of at most ``alpha``, the probability of any false claim is at most
-        ``alpha``, unless the pairs were chosen by their scores, as with `top_k`.
+        ``alpha``. This does not hold if you chose the pairs by their scores, as with
+        `top_k`.
     """
 
     pairs: Pairs

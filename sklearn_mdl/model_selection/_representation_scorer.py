@@ -142,8 +142,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         this is less than 3 s, which is about the time that starting processes takes, no
         process is started.
     verbose : int, default=0
-        If above 0, show progress bars for network encoders and for cells, with the
-        estimated time left.
+        If above 0, show progress bars for network encoders and for cells.
     random_state : int, default=0
         Seed of the orders, initial weights and replay. The default is fixed, so that
         all calls of the scorer in a search use the same orders.
@@ -183,8 +182,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Cells and encoders that failed. With ``missing="drop"``, their datasets are left
         out of the ranking.
     settings_ : RepresentationScorer
-        Unfitted copy with the parameters of this run. ``set_params`` does not change
-        it.
+        Unfitted copy, with the parameters of this run.
 
     Examples
     --------
@@ -259,8 +257,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             pandas index in another order. Also if `n_permutations` is given for a list
             without kernel readouts, or if `time_budget` does not suffice for a cell of
             every encoder on at least one dataset. Also if a cell or an encoder failed
-            and `missing` is "raise". All other cells are then saved in `results`, if
-            this is given.
+            and `missing` is "raise". Any `results` then contain all other cells.
         TypeError
             If ``datasets`` or ``encoders`` are not mappings of these forms, or if a
             group in `dataset_groups` is not a list of names. Also if `results` is given

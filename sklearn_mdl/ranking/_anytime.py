@@ -211,8 +211,7 @@ class LossRace:
     certified : ndarray of shape (*shape,), bool
         True for encoders that the exact process has shown to be worse than a rival.
     stopped_at : ndarray of shape shape[:-1], int
-        Number of labels after which the race could first stop, or 0 if it cannot stop
-        yet.
+        Number of labels after which the race could first stop, or 0 if none so far.
     leader_at_stop : ndarray of shape shape[:-1], int
         The leader after `stopped_at` labels.
     """

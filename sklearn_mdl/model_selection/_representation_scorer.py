@@ -257,7 +257,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             pandas index in another order. Also if `n_permutations` is given for a list
             without kernel readouts, or if `time_budget` does not suffice for a cell of
             every encoder on at least one dataset. Also if a cell or an encoder failed
-            and `missing` is "raise". Any `results` then contain all other cells.
+            and `missing` is "raise". All other cells are then in `results`, if given.
         TypeError
             If ``datasets`` or ``encoders`` are not mappings of these forms, or if a
             group in `dataset_groups` is not a list of names. Also if `results` is given

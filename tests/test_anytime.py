@@ -450,7 +450,8 @@ def test_e_values_of_datasets_combine_by_claim():
     for bad in ([], [-1.0], [np.nan], 3.0):
         with pytest.raises(ValueError, match="number of at least 0 for each"):
             combined_e_values(bad, "on every one")
-    with pytest.raises(ValueError, match="claim must be one of"):
+    claims = "claim` must be 'on at least one' or 'on every one', got claim='on some'"
+    with pytest.raises(ValueError, match=claims):
         combined_e_values(values, "on some")
 
 

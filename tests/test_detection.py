@@ -288,7 +288,10 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     with pytest.raises(ValueError, match="threshold must be None for 3 classes"):
         export_probe(linear, X, y, threshold=0.5)
     curved = MDLReadoutSwitcher([KernelReadout()], shuffle=True).fit(X, y)
-    with pytest.raises(ValueError, match='fit with readouts="linear"'):
+    cure = (
+        r'fit MDLReadoutSwitcher\("linear"\) \(or view_readouts\(columns, "linear"\)\)$'
+    )
+    with pytest.raises(ValueError, match=cure):
         export_probe(curved, X, y)
     days = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "datetime64[D]")[y]
     dated = MDLReadoutSwitcher("linear", shuffle=True, random_state=0).fit(X, days)
@@ -304,5 +307,7 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     with pytest.raises(ValueError, match="must hold an exported probe"):
         ExportedProbe.load(path)
     real = MDLReadoutSwitcherRegressor([KernelReadoutRegressor()]).fit(X, y + 0.5)
-    with pytest.raises(ValueError, match="switcher must be an MDLReadoutSwitcher, got"):
+    with pytest.raises(
+        ValueError, match="switcher must be a fitted MDLReadoutSwitcher, got"
+    ):
         export_probe(real, X, y)

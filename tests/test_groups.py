@@ -1,5 +1,7 @@
 """Laws of groups: none of their labels is learned before all their rows are coded."""
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -212,7 +214,7 @@ def test_a_search_without_routing_refuses_groups_that_no_fit_would_get():
         scoring=codelength_scorer,
         cv=PrequentialSplit(),
     )
-    with pytest.raises(ValueError, match="groups must reach fit, but without metadata"):
+    with pytest.raises(ValueError, match="groups must reach the estimator's fit, but"):
         search.fit(X, y, groups=GROUPS)
 
 
@@ -232,6 +234,10 @@ def test_a_search_hands_groups_to_the_fit_and_scores_that_stream():
     assert search.cv_results_["mean_test_score"][0] == pytest.approx(wanted)
     with pytest.raises(ValueError, match="scorers are given no groups"):
         refit_codelength_scorer(own, X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing was scored, so nothing is claimed
+        with pytest.raises(ValueError, match="scorers are given no groups"):
+            codelength_scorer(own, X + 1, y)
     with pytest.raises(ValueError, match="across groups"):
         own.permutation_test(shuffled=True)
     assert np.isfinite(own.score_segments(2).restarted_codelengths).all()

@@ -76,7 +76,7 @@ class TestAverageRanks:
             (np.empty((0, 3)), r"not be empty, got \(0, 3\)"),
             ([[0.1, math.nan]], "got nan in row 0, column 1"),
             ([[0.1, 0.2], [math.inf, 0.1]], "got inf in row 1, column 0"),
-            ([["a", "b"]], r"^`scores` must be numbers.* got \[\['a', 'b'\]\]; for"),
+            ([["a", "b"]], r"^`scores` must be numbers.* got \[\['a', 'b'\]\]; drop"),
             ([[1.0, 2.0], [3.0]], r"must be numbers, in rows of equal length, got"),
         ],
     )
@@ -120,13 +120,15 @@ class TestCriticalDifference:
             (
                 (1, 19),
                 "`n_encoders` must be an integer of at least 2, got n_encoders=1; pass "
-                r"n_encoders=table.shape\[1\], n_datasets=table.shape\[0\] of",
+                r"n_encoders=scores.shape\[1\], at least 2, and "
+                r"n_datasets=scores.shape\[0\].$",
             ),
             ((6.0, 19), "`n_encoders`"),
             (
                 (6, 0),
                 "integer of at least 1, got n_datasets=0; pass "
-                r"n_encoders=table.shape\[1\], n_datasets=table.shape\[0\] of",
+                r"n_encoders=scores.shape\[1\], at least 2, and "
+                r"n_datasets=scores.shape\[0\].$",
             ),
             ((6, 19, 0), "got alpha=0; for example, pass alpha=0.1"),
             ((6, 19, 1.0), "got alpha=1.0"),

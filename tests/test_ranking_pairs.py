@@ -80,7 +80,8 @@ class TestChoiceOfPairs:
         assert len(compare(scores[:, :40]).pairs) == 780
 
     def test_one_encoder_makes_no_pair(self, compare):
-        with pytest.raises(ValueError, match="at least 2 encoders to compare, got 1"):
+        message = "^Pairs need at least 2 encoders to compare, got 1; add another"
+        with pytest.raises(ValueError, match=message):
             compare([[1.0], [2.0]])
 
 
@@ -92,8 +93,8 @@ class TestChoiceOfPairs:
         ({"pairs": [[0.0, 1.0]]}, "got float64 in shape"),
         ({"pairs": [[0, 6]]}, "columns from 0 to 5, got 0 to 6"),
         ({"pairs": [[-1, 2]]}, "columns from 0 to 5, got -1 to 2"),
-        ({"pairs": [[2, 2]]}, "pair two different encoders"),
-        ({"pairs": [[0, 1], [1, 0]]}, "pair two different encoders"),
+        ({"pairs": [[2, 2]]}, r"different pairs of two columns, got \[\[2, 2\]\];"),
+        ({"pairs": [[0, 1], [1, 0]]}, "list each pair once, and no column with itself"),
         ({"top_k": 1}, "integer of at least 2, got top_k=1; pass top_k=2"),
         ({"top_k": 7}, "at most the number of encoders, 6, got top_k=7"),
         ({"top_k": 2, "pairs": [[0, 1]]}, "got both; omit top_k=2"),

@@ -118,16 +118,19 @@ def test_statistics_are_those_of_the_mean_codelengths(scorer):
 def test_pairs_go_by_name(scorer, method):
     found = getattr(scorer, method)([("narrow", "wide")])
     assert found.pairs.tolist() == [[2, 0]]
-    for pairs in ([("narrow", "big")], ["narrow", "wide"], [("wide",)], [0, 1], []):
-        said = f"pairs must be pairs of names in {scorer.encoder_names_}, got {pairs}; "
-        said += f"pass pairs=[{tuple(scorer.encoder_names_[:2])}]"
+    names = scorer.encoder_names_
+    repeated = [("wide", "wide")], [("narrow", "wide"), ("wide", "narrow")]
+    others = ["narrow", "wide"], [("wide",)], [0, 1], [(0, 1)], []
+    for pairs in ([("narrow", "big")], *repeated, *others):
+        said = f"pairs must be different pairs of two names in {names}, got {pairs}; "
+        said += f"pass pairs=[{tuple(names[:2])}]"
         with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
             getattr(scorer, method)(pairs)
 
 
 def test_one_encoder_has_no_pairs():
-    said = "pairs must be pairs of names in ['wide'], got [('wide', 'wide')]; rank at "
-    said += "least two encoders"
+    said = "pairs must be different pairs of two names in ['wide'], got "
+    said += "[('wide', 'wide')]; rank at least two encoders"
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         fit(encoders=["wide"])[0].pairwise_wilcoxon([("wide", "wide")])
 
@@ -155,7 +158,7 @@ def test_one_dataset_or_encoder_is_refused_by_what_cannot_do_with_it():
                 getattr(scorer, method)()
         assert "nan" not in scorer.summary()
         assert "Friedman" not in scorer.summary()
-    with pytest.raises(ValueError, match="must have at least 2 encoders"):
+    with pytest.raises(ValueError, match="Pairs need at least 2 encoders to compare"):
         one_encoder.pairwise_wilcoxon()
     with pytest.raises(
         ValueError, match="number of orders must be at least 2, got 1; "
@@ -253,11 +256,14 @@ def test_one_order_has_differences_and_no_spread():
 
 
 def test_an_extrapolation_names_the_dataset_that_it_cannot_take(scorer):
-    cells = [replace(cell, n_samples=39) for cell in scorer.cells_]
-    text = "extrapolate needs 40 labels or more, and no negative losses, but 'd 0' has "
-    rest = r"39 labels, and the smallest loss is [\d.e-]+; add labels"
-    with pytest.raises(ValueError, match=f"^{text}{rest}$"):
-        Ranking(cells).extrapolate(1000)
+    few = [replace(cell, n_samples=39) for cell in scorer.cells_]
+    n = scorer.cells_[0].n_samples
+    one = [replace(cell, groups=np.zeros(cell.n_samples)) for cell in scorer.cells_]
+    text = "extrapolate needs 40 labels, not all of one group, and no loss below 0, "
+    for cells, n_labels in ((few, 39), (one, n)):
+        rest = rf"but 'd 0' has {n_labels} labels and a loss of [\d.e-]+; add "
+        with pytest.raises(ValueError, match=f"^{text}{rest}rows$"):
+            Ranking(cells).extrapolate(1000)
 
 
 # Named results

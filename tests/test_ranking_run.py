@@ -640,7 +640,7 @@ def test_an_encoder_that_fails_on_a_dataset_does_not_stop_the_others(tmp_path):
 def test_a_failed_score_says_why(monkeypatch):
     failing(monkeypatch, ("", "PCA", 0))
     X, y = raw_study()["data 0"]
-    words = r"A score needs all its cells, but 'PCA', order 0 \(.*no room"
+    words = r"^The score is a mean over all orders, but 'PCA', order 0 \(.*no room"
     with pytest.raises(ValueError, match=words):
         small()(PCA(1).fit(X), X, y)
 

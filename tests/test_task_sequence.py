@@ -210,6 +210,12 @@ def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
         ),
         ({"numbers": (np.zeros((6, D)), [0, 1] * 3)}, None, "must be text in all"),
         ({"bad": (np.full((6, D), np.nan), list("ab") * 3)}, None, "Task 'bad': .*NaN"),
+        (
+            {"real": (np.zeros((6, D)), np.arange(6) / 7)},
+            None,
+            "^Task 'real': Unknown label type: continuous, but y must hold classes, "
+            r"one for each row; for real numbers pass np.digitize\(y, bins\)$",
+        ),
     ],
 )
 def test_tasks_that_make_no_sequence_are_refused(changes, order, message):

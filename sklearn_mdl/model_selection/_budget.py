@@ -17,7 +17,7 @@ from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._forecast import shortest_cell
 from sklearn_mdl.model_selection._tasks import Task
 
-CLEARLY = 1.1  # codes longer than this multiple of the shortest are clearly worse
+CLEARLY = 1.1  # codes longer than this multiple of the best encoder's are clearly worse
 
 Outcomes = dict[int, Cell | Failure]
 
@@ -74,8 +74,8 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
 
     An encoder is clearly worse if its mean codelength is more than ``CLEARLY`` times
     that of the best encoder, over the orders in which both were scored. If the mean of
-    the best encoder is negative, this mean is divided by ``CLEARLY`` instead. While
-    some encoder has not been scored, no encoder is clearly worse.
+    the best encoder is negative, the limit is this mean divided by ``CLEARLY``. As long
+    as some encoder has not been scored, no encoder is clearly worse.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
 
 
 def _none_left(tasks: Sequence[Task], outcomes: Outcomes) -> bool:
-    """Return True if all tasks without an outcome are on datasets with failed tasks."""
+    """Return True if every task without an outcome is on a dataset with a failure."""
     failed = {tasks[i].dataset for i, o in outcomes.items() if isinstance(o, Failure)}
     return all(t.dataset in failed for i, t in enumerate(tasks) if i not in outcomes)
 

@@ -139,7 +139,7 @@ class CellArrays:
     def common_settings_notes_(self) -> dict[str, str]:
         """Notes on encoders that would have other settings if scored separately.
 
-        Keys are names of datasets.
+        Keys are names of datasets. Datasets without such encoders have no note.
         """
         notes = {
             name: _terms_note([c for c in self._ranked if c.dataset == name])
@@ -169,9 +169,9 @@ class CellArrays:
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features. "uniform" gives all classes equal probability.
             "frequency" predicts each label by the class frequencies so far. "labels"
-            predicts each label from all earlier labels that do not belong to the same
-            group, and its codelength is averaged over orders. For real-valued labels,
-            all three are a Gaussian that learns online.
+            predicts each label from all earlier labels of other groups (or of all rows
+            without groups), and its codelength is averaged over orders. For real-valued
+            labels, all three are the code of a Gaussian that learns online.
 
         Returns
         -------
@@ -207,10 +207,10 @@ def paired_means(table: Floats) -> Floats:
     Returns
     -------
     means : ndarray of shape (n_datasets, n_encoders)
-        The complete encoders on a dataset are those scored in the most orders, and
-        their means are over these orders. For any other encoder, this is the mean of
-        the complete encoders, plus the mean difference between this encoder and the
-        complete encoders in the orders in which it was scored.
+        The complete encoders on a dataset are those scored in the most orders. Their
+        means are over these orders. For any other encoder, its mean difference from the
+        complete encoders is added to their mean. This difference is taken over the
+        orders in which the encoder was scored.
     """
     means: Floats = table.mean(-1)
     for own, own_means in zip(table, means, strict=True):

@@ -31,7 +31,7 @@ NOT_IN_JSON = ("source", "groups")  # fields of a cell that its JSON omits
 
 
 class Trace(NamedTuple):
-    """Codelength and posterior of a cell for each example.
+    """Codelength, posterior and correctness at each example of a cell.
 
     Attributes
     ----------
@@ -58,7 +58,14 @@ class Trace(NamedTuple):
 
 
 class TraceFile(NamedTuple):
-    """A trace stored in a file."""
+    """The trace of a cell, stored in a file.
+
+    Attributes
+    ----------
+    path : Path
+    key : str
+        Digest of the cell's identity.
+    """
 
     path: Path
     key: str
@@ -118,7 +125,7 @@ class Cell:
         Distinct values of the readouts' ``scaling``.
     alone : dict of str to number or list
         ``n_readouts``, ``streams`` and ``scalings`` that this encoder would have if it
-        were scored on its own. Empty if the cell has these settings.
+        were scored on its own. Empty if these equal the settings of the cell.
     diverged : list of str
         Readouts whose predictions stopped being finite.
     notes : dict of str to list of str
@@ -271,7 +278,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     ------
     ValueError
         If the codelength is not finite, if the features, labels or groups have changed
-        since the task was created, or if ``fit`` raises ValueError.
+        since the task was created, or if the switcher raises ValueError.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)

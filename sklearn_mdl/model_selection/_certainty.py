@@ -38,9 +38,9 @@ N_BLOCKS = 50  # least number of blocks, unless a stream has fewer rows or group
 TRAINING = 1.35  # measured on draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
 SURE = 0.95  # a choice is settled if its probability is at least this
-MOST_TIMES = 100  # multiple of the given labels beyond which infinity is reported
-# Fewer pairs of blocks mean fewer than 40 rows or groups. These are too few to estimate
-# how a difference between encoders grows with more labels.
+MOST_TIMES = 100  # if this multiple of the labels does not suffice, report infinity
+# With fewer pairs of blocks, there are fewer than 40 rows or groups. These are too few
+# to estimate how a difference between encoders grows with more labels.
 MIN_PAIRS = 20
 
 
@@ -51,7 +51,7 @@ class Sample:
     Attributes
     ----------
     codelengths : ndarray of shape (n_encoders,)
-        Means over orders, in nats.
+        Codelengths in nats, averaged over orders.
     contrasts : ndarray of shape (n_orders, n_pairs, n_encoders)
         Scaled differences between neighbouring blocks of rows in each order. The sum of
         their squares estimates the variance of a codelength over draws of rows. NaN if
@@ -143,20 +143,22 @@ class Sample:
         `SURE`. ``shares`` are the present probabilities that each encoder is best.
         Those of all encoders except the winner are assumed to shrink by the same
         factor. So the probability that the rival is better must fall to the rival's
-        part of ``1 - SURE``. The winner's margin ``D`` is assumed to grow by ``r``
+        part of ``1 - SURE``. A Student variable exceeds ``z`` with this probability.
+        The winner's margin ``D`` is assumed to grow by ``r``
         nats per label, as in the second half of the stream. The standard deviation
         ``s`` of the margin is assumed to grow as the square root of the number of
-        labels. So ``x`` times as many labels suffice if
+        labels. So ``x`` times the ``n`` given labels suffice if
         ``D + r n (x - 1) >= z s sqrt(x)``. If ``D >= z s`` although the choice is not
-        settled, ``s`` is replaced by the value with which it would be doubted as much.
+        settled, ``s`` is replaced by the value with which a Student variable would
+        exceed ``D / s`` with probability ``shares[rival]``.
 
         Returns
         -------
         more : float
             0 if the given labels suffice. Infinity if, with probability `SURE`, even
             `MOST_TIMES` times as many labels would not settle the choice in favour of
-            either encoder. NaN if this is uncertain, or if there are too few rows for
-            an estimate.
+            either encoder. NaN if an estimate is impossible, but this is uncertain, or
+            if there are too few rows.
         """
         if shares[winner] >= SURE:
             return 0.0

@@ -26,8 +26,8 @@ class OrderSpread(NamedResult):
     mean : ndarray of shape (n_datasets, n_encoders)
         Mean codelength, in nats.
     std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation of the codelength over orders, in nats. NaN for an encoder
-        that was scored in a single order.
+        Standard deviation of the codelength over orders, in nats. NaN if the encoder
+        was scored in a single order.
     n_orders : int
         Largest number of orders in which an encoder was scored.
     """
@@ -60,15 +60,15 @@ class PairedDifferences(NamedResult):
         Standard deviation of the difference over the orders that all encoders share, in
         nats. NaN for a single order.
     error : ndarray of shape (n_pairs, n_datasets)
-        Standard error of the mean in nats, treating rows and orders as samples. NaN if
-        losses of single examples are missing or all rows are in one group.
+        Standard error of `mean` in nats, over draws of rows and orders. NaN if losses
+        of single examples are missing or all rows are in one group.
     lower, upper : ndarray of shape (n_pairs, n_datasets)
         Bounds of a confidence interval for the mean difference over fresh draws of the
         same number of rows.
     level : float
-        Level of each interval.
+        Confidence level of each interval.
     n_orders : int
-        Largest number of orders that all encoders share on a dataset.
+        Number of orders that all encoders share, on the dataset with the most.
     """
 
     pairs: Pairs
@@ -121,7 +121,7 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         return {name.removesuffix("s"): column for name, column in columns.items()}
 
 
-FORESEEABLE = 2  # predictions for more than twice the given labels are guesses
+FORESEEABLE = 2  # predictions for more than this multiple of the labels are guesses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,15 +133,15 @@ class Extrapolations(NamedResult):
     n : int
         Number of labels for which codelengths are predicted, including those given.
     values, lower, upper : ndarray of shape (n_datasets, n_encoders)
-        Codelengths of `n` labels in nats, and their intervals.
+        Codelengths of `n` labels in nats, and the bounds of their intervals.
     margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
-        Predicted codelengths minus the predicted codelength of `best`, and the
-        intervals of these differences. A negative margin means that the encoder is
-        predicted to overtake `best`.
+        Predicted codelengths minus the predicted codelength of `best`, and the bounds
+        of their intervals. A negative margin means that the encoder is predicted to
+        overtake `best`.
     best : ndarray of int of shape (n_datasets,)
         Index of the encoder with the shortest code for the given labels.
     level : float
-        Level of each interval.
+        Confidence level of each interval.
     n_given : ndarray of int of shape (n_datasets,)
         Number of labels given.
     """
@@ -165,8 +165,8 @@ class Extrapolations(NamedResult):
     def sentences(self) -> list[str]:
         """Return a sentence for each dataset on whether `best` would be overtaken.
 
-        If `n` is more than twice the number of given labels, the sentence is marked as
-        a guess, since flat curves may start to fall and falling curves may flatten.
+        If `n` is more than twice the number of given labels, the sentence ends in "(a
+        guess)", since flat curves may start to fall and falling curves may flatten.
         """
         return [
             self._sentence(d) + " (a guess)" * bool(self.n > FORESEEABLE * n_given)
@@ -204,8 +204,8 @@ def extrapolations(
 ) -> Extrapolations:
     """Predict codelengths of ``n`` labels on each dataset.
 
-    Each array in ``curves`` has a dataset's losses, (n_encoders, n_orders, N). Each
-    array in ``groups`` has the group of each row in each order, (n_orders, N).
+    Each array in ``curves`` holds the losses on a dataset, (n_encoders, n_orders, N).
+    Each array in ``groups`` holds the group of each row in each order, (n_orders, N).
     """
     n_given = np.array([losses.shape[-1] for losses in curves])
     predicted = [
@@ -244,7 +244,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     table = np.asarray(codelengths, dtype=np.float64)
     n_orders = table.shape[2] if table.ndim == 3 else 1
     if n_orders < 2:
-        cure = "fit RepresentationScorer(n_orders=3)"
+        cure = "fit with n_orders=4 and, if time ran out, a larger time_budget"
         raise invalid("The number of orders", "at least 2", n_orders, cure)
     return OrderSpread(paired_means(table), _deviations(table), n_orders)
 

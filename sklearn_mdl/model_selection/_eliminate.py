@@ -19,14 +19,14 @@ Out = dict[str, dict[str, int]]
 def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
     """Race the encoders on each dataset, with its rows in the first order.
 
-    An encoder is only eliminated if another one beats it on every dataset. An encoder
-    that loses to different encoders can still have the best average rank.
+    An encoder is only eliminated if a single other encoder beats it on every dataset.
+    An encoder that loses to different encoders can still have the best average rank.
 
     Parameters
     ----------
     tasks : sequence of Task or Failure
-        Tasks of a ranking. If a dataset has groups, or fewer than two encoders that did
-        not fail, no encoder is eliminated.
+        Tasks of a ranking, and encoders that failed. If a dataset has groups, or fewer
+        than two encoders did not fail on it, no encoder is eliminated.
     alpha : float
         Level of each race.
 

@@ -1,4 +1,4 @@
-"""Datasets and each encoder's features, cached on disk if requested."""
+"""Features of every encoder on every dataset, cached on disk if requested."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Failure(NamedTuple):
 
 
 def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
-    """Return the first failures as text, and the number of further failures."""
+    """Return text with the first failures and the number of all others."""
     text = "; ".join(map(str, failures[:n_shown]))
     more = len(failures) - n_shown
     return f"{text}; and {more} more" if more > 0 else text
@@ -308,8 +308,8 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     Raises
     ------
     ValueError
-        If labels are not valid for `targets`. With "auto", also if they are whole
-        floats with so many distinct values that they may be real numbers.
+        If labels are invalid for `targets`. With "auto", also if they are whole floats
+        with so many distinct values that they may be real numbers.
     """
     is_float = labels.dtype.kind == "f"
     finite = np.isfinite(labels) if is_float else np.ones(labels.shape, bool)
@@ -326,7 +326,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         kind = "real numbers" if is_real else "classes"
         cure = "pass one column, y[:, 0]"
         if labels.ndim == 1:
-            cure = "pass y.astype(float), or treat the labels as classes"
+            cure = "pass y.astype(float), or MDLReadoutSwitcher() (--targets classes)"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
             f"{labels.dtype} in shape {labels.shape}; {cure}"
@@ -350,12 +350,12 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
             f"{name} gives {given} for {len(labels)} labels; pass one row for each "
-            "label (images: X.reshape(len(X), -1); sparse X: X.toarray())"
+            "label (images, vectors: X.reshape(len(X), -1); sparse X: X.toarray())"
         )
     if fault := non_finite(X):
         raise ValueError(
             f"Features must be finite, but {name} gives {fault}; drop such rows from X "
-            "and y, or for NaN pass SimpleImputer().fit_transform(X)"
+            "and y, or for NaN apply SimpleImputer() (after an encoder: in a Pipeline)"
         )
 
 
@@ -363,8 +363,8 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
     text = ", ".join(f"{name!r} lacks {lacking}" for name, lacking in gaps.items())
     if missing == "raise":
         raise ValueError(
-            "Every dataset must have features of every encoder, but "
+            "Every dataset must have features from every encoder, but "
             f"{text}; add these features, or leave out these datasets (as "
             "RepresentationScorer(missing='drop') does)"
         )
-    warn_caller(f"Dropped datasets without features of every encoder: {text}")
+    warn_caller(f"Dropped datasets without features from every encoder: {text}")

@@ -39,8 +39,9 @@ SMALL = 0.25  # shrinks rows towards the mean, so that few features are clipped
 class ExportedProbe:
     """A linear probe with its scaling, its weights and an optional threshold.
 
-    The scores of a row ``x`` are ``weights @ scale(x[columns]) + intercepts``.
-    Probabilities are the softmax of the scores.
+    The scores of a row ``x`` are ``weights @ scale(x[columns]) + intercepts``, where
+    ``scale`` applies the mean, the deviation and the norm or the clipping described
+    below. Probabilities are the softmax of the scores.
 
     Attributes
     ----------
@@ -51,15 +52,17 @@ class ExportedProbe:
     n_features : int
         Number of features of a row.
     mean, deviation : ndarray of shape (d,)
-        The mean is subtracted from each column, which is then divided by the deviation.
+        The mean is subtracted from each column, and the result is divided by the
+        deviation.
     is_unit : bool
-        Whether scaled rows are then divided by their Euclidean norm. If not, scaled
-        features are clipped to the range from -6 to 6.
+        If True, each row is then divided by its Euclidean norm. If False, all values
+        are clipped to the range from -6 to 6.
     weights : ndarray of shape (n_classes, d)
     intercepts : ndarray of shape (n_classes,)
     classes : ndarray of shape (n_classes,)
     threshold : float or None
-        Smallest probability at which the second of two classes is predicted.
+        Smallest probability at which the second of two classes is predicted. If None,
+        the most probable class is predicted.
     """
 
     name: str
@@ -111,7 +114,7 @@ class ExportedProbe:
         return fixed.fit(np.zeros((2, self.n_features)), self.classes)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the probe to a ``.safetensors`` file, which any program can read.
+        """Write the probe to a ``.safetensors`` file, readable without this package.
 
         Parameters
         ----------
@@ -177,9 +180,9 @@ def export_probe(
 
     The readout is fitted once more on the same rows in the same order. Its weights are
     recovered from its scores, up to rounding. To calibrate probabilities, the readout
-    also uses the variance of each prediction, which a linear probe cannot do. The probe
-    multiplies all scores by one slope instead. This slope brings the probe's
-    probabilities for the given rows as close as possible to those of the readout.
+    also uses the variance of each prediction, which a linear probe cannot do. Instead,
+    the probe multiplies all scores by one slope, with which its probabilities for the
+    given rows are as close as possible to those of the readout.
 
     Parameters
     ----------
@@ -190,7 +193,7 @@ def export_probe(
     y : array-like of shape (n_samples,)
     threshold : float, default=None
         Smallest probability at which the second of two classes is predicted. For
-        example, pass the threshold of
+        example, pass the ``threshold`` from
         :func:`~sklearn_mdl.metrics.detection_measures`.
 
     Returns
@@ -200,8 +203,9 @@ def export_probe(
     Raises
     ------
     ValueError
-        If there is no linear kernel that keeps all rows and has not retired, if there
-        are fewer than eight rows, or if `X`, `y` or `threshold` are invalid.
+        If `switcher` is another estimator, or has no linear kernel that keeps all rows
+        and has not retired. Also if there are fewer than eight rows, or if `X`, `y` or
+        `threshold` are invalid.
 
     Examples
     --------
@@ -215,8 +219,8 @@ def export_probe(
     array([0, 0, 0])
     """
     if not isinstance(switcher, MDLReadoutSwitcher):
-        required, cure = "an MDLReadoutSwitcher", "fit MDLReadoutSwitcher('linear')"
-        raise invalid("switcher", required, type(switcher).__name__, cure)
+        kind, cure = type(switcher).__name__, "pass MDLReadoutSwitcher().fit(X, y)"
+        raise invalid("switcher", "a fitted MDLReadoutSwitcher", kind, cure)
     check_is_fitted(switcher)
     rows, labels = _rows_in_order(switcher, X, y)
     classes = np.sort(switcher.classes_)  # new classes are appended as they appear
@@ -306,8 +310,8 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
     ]
     if not candidates:
         required = "a list with a linear kernel that keeps all rows and has not retired"
-        cure = 'fit with readouts="linear", or view_readouts(columns, "linear")'
-        raise invalid("readouts", required, switcher.readout_names_, cure)
+        cure = 'fit MDLReadoutSwitcher("linear") (or view_readouts(columns, "linear"))'
+        raise invalid("readouts", required, switcher.readouts_, cure)
     return min(candidates, key=switcher.readout_codelengths_.item)
 
 
@@ -320,7 +324,7 @@ def _statistics(
     """
     n_known = last_refresh(min(len(rows), max_exact or len(rows)))
     if not n_known:
-        cure = "pass more rows to the switcher's fit"
+        cure = "fit the switcher on more rows"
         raise invalid("The number of rows", "at least 8", len(rows), cure)
     running = RunningStandardizer(rows.shape[1])
     running.update(rows[:n_known])

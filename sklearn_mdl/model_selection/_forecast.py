@@ -26,7 +26,7 @@ from sklearn_mdl.switcher import (
 
 WARM, TIMED = 2, 4  # minibatches of a trial for the warm-up, and for the timing
 START_SECONDS = 3.0  # time a worker process takes to import torch and scikit-learn
-FEW_ROWS = 2048  # up to here, a trial predicts kernels' time within a factor of 3
+FEW_ROWS = 2048  # with more rows, trials may be wrong by more than a factor of 3
 FEW_NUMBERS = 2**24  # up to this many numbers in total, features take little memory
 OURS = {
     *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, readouts.KNeighborsReadout),
@@ -54,7 +54,7 @@ class ForecastRow:
     seconds : float
         Time for one cell in seconds, estimated from a trial, or 0 without a trial.
     bytes : int
-        Memory for one cell: its rows, losses and posterior, and the readouts' state. 0
+        Memory in bytes for the rows, losses, posterior and readouts of one cell, or 0
         without a trial.
     """
 
@@ -78,10 +78,10 @@ class Forecast:
     rows : list of ForecastRow
         One row for each encoder on each dataset.
     n_jobs : int
-        Number of parallel jobs, each with a cell in memory.
+        Number of parallel jobs, each of which holds a cell in memory.
     n_at_once : int
-        Number of these jobs that make progress at the same time. Fewer than ``n_jobs``
-        if this process may use fewer CPUs.
+        Number of these jobs that run at the same time. Smaller than `n_jobs` if this
+        process may use fewer CPUs.
     """
 
     rows: list[ForecastRow]
@@ -123,6 +123,9 @@ def forecast(
 ) -> Forecast:
     """Forecast a ranking by timing each kind of missing cell on a few minibatches.
 
+    Cells are of the same kind if they have the same readouts and equal numbers of
+    features and of classes.
+
     Parameters
     ----------
     tasks : sequence of Task
@@ -160,7 +163,7 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
 
     If joblib's backend is ``"loky"``, and all cells are small and only run classes in
     ``OURS``, a trial on the largest cell estimates the time. Otherwise, `n_jobs` is
-    returned unchanged. User-defined classifiers could crash this process.
+    returned unchanged, since a trial of other classes could crash this process.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Checks of a ranking's arguments. Error messages show the correct form."""
+"""Checks of datasets and encoders. Error messages show the correct form."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def checked_datasets(
         if n_parts == 3 and not grouped:
             raise TypeError(
                 f"A dataset must be a pair (X, y) here, but {name!r} also has groups, "
-                "and held-out rows would split groups; use RepresentationScorer()"
+                "which held-out rows would split; use RepresentationScorer()"
             )
         if n_parts not in (2, 3):
             raise TypeError(
@@ -74,13 +74,7 @@ def _brief(value: object) -> str:
 
 
 def refuse_arrays(datasets: object, encoders: object) -> None:
-    """Raise if arrays of features were passed as encoders or datasets.
-
-    Raises
-    ------
-    TypeError
-        If there are such arrays. The message shows the correct form.
-    """
+    """Raise TypeError if arrays of features were passed as encoders or datasets."""
     named, dataset = encoders, "data"
     if isinstance(encoders, Mapping) and isinstance(datasets, Mapping) and datasets:
         dataset = str(next(iter(datasets)))
@@ -97,7 +91,7 @@ def refuse_arrays(datasets: object, encoders: object) -> None:
 
 
 def _is_array(value: object) -> bool:
-    """Return True for an array, tensor, data frame or list that may be features."""
+    """Return True for an array, tensor, data frame or list that could be features."""
     is_list = isinstance(value, list) and bool(value) and not isinstance(value[0], str)
     return is_list or (hasattr(value, "shape") and not hasattr(value, "fit"))
 

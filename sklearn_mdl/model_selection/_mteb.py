@@ -2,7 +2,7 @@
 
 mteb repeatedly fits a classifier on a few rows of the train split and scores it on the
 evaluation split. A codelength needs no train split. The labels of the evaluation split
-are coded once, given their embeddings, and the results are added to the scores of every
+are coded once, given their embeddings. The result is added to the scores of every
 experiment.
 """
 
@@ -31,9 +31,9 @@ def with_codelength(
 
     ``mteb.evaluate(model, with_codelength(task))`` writes the usual result file with
     the same main score. It adds ``codelength`` (nats for all labels of the evaluation
-    split) and ``nats_per_label``. For classification it also adds
-    ``frequency_nats_per_label``, the cost of a code that ignores embeddings. The task's
-    ``evaluator_model`` still makes the predictions.
+    split) and ``nats_per_label``. For classification, it also adds
+    ``frequency_nats_per_label``, the nats per label of a code that ignores embeddings.
+    The task's ``evaluator_model`` still makes the predictions.
 
     Parameters
     ----------

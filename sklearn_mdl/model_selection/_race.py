@@ -40,10 +40,10 @@ class RaceForecast(NamedTuple):
     Attributes
     ----------
     labels, low, high : float
-        Median and bounds of an 80 % interval, as numbers of further labels. Numbers
-        over `max_labels` are infinite.
+        Median number of further labels, and the bounds of an 80 % interval. Infinity
+        replaces numbers over `max_labels`.
     max_labels : int
-        Largest number of further labels considered.
+        Largest number of further labels simulated.
     """
 
     labels: float
@@ -64,7 +64,7 @@ class RaceForecast(NamedTuple):
 
 
 class RaceHistory(NamedTuple):
-    """E-values and bounds of a race after each of its labels.
+    """Logs of e-values, and bounds, of a race after each of its labels.
 
     Attributes
     ----------
@@ -85,25 +85,25 @@ class RaceHistory(NamedTuple):
 class EncoderRace(BaseEstimator):
     """Comparison of encoders while you label, which shows when you can stop.
 
-    A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
-    before it is seen. You may look at the results after every label and stop whenever
+    For every encoder, a :class:`~sklearn_mdl.MDLReadoutSwitcher` predicts each label
+    before learning it. You may look at the results after every label and stop whenever
     you like. The probability that the race is ever wrong is at most `alpha` with
     ``method="exact"``, and about `alpha` otherwise. An encoder that is clearly behind
     another one is eliminated and no longer runs.
 
     A race shows that an encoder has predicted the labels of this stream worse than
     another one, on average over all labels after the first `start`. It does not compare
-    accuracies, and its result does not extend to other draws of labels.
+    accuracies, and another sample of labelled rows may favour another encoder.
 
     Parameters
     ----------
     encoders : mapping of str to transformer, or sequence of str
-        Transformers, fitted without the labels of the race. None or "passthrough" in
-        place of a transformer keeps X. Do not fit them again during the race. If you
+        Transformers, fitted without the labels of the race. Do not refit transformers
+        during the race. None or "passthrough" instead of a transformer keeps X. If you
         pass features to `update`, a list of names is enough.
     n_classes : int, default=None
-        Number of classes that can occur, fixed before the first label. You need not
-        know their names. None if `switcher` is a regressor.
+        Number of classes that can occur. You need not know in advance which classes
+        these are. None if `switcher` is a regressor.
     alpha : float, default=0.05
         Largest probability of an error. It is an error to eliminate the encoder that
         predicts best. With `within`, it is also an error to stop while the leader is
@@ -114,17 +114,18 @@ class EncoderRace(BaseEstimator):
         encoder is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and needs about twice
-        as many labels to stop. "asymptotic" uses a normal approximation, and only from
-        30 compared labels on, of which ten must be outside the most common class (if
-        labels are classes). It fails if rare labels cost much, such as wrong labels.
-        Once the race stops, `certified_` shows if "exact" would also stop it.
+        as many labels to stop. "asymptotic" uses a normal approximation, and eliminates
+        no encoder before 30 labels were compared. If labels are classes, ten of these
+        must be outside the most common class. "asymptotic" can fail if a few labels
+        have large losses, as wrong labels do. Once the race stops, `certified_` shows
+        if "exact" would also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Copied for each encoder. If None, ``MDLReadoutSwitcher("linear")`` is used.
     folder : path-like, default=None
-        Folder in which every update is saved immediately. A new race with the same
-        settings and folder resumes the saved race.
+        Folder in which every update is saved immediately. If you create an EncoderRace
+        with the same settings and folder again, it resumes the saved race.
     random_state : int, default=0
         Seed of all switchers.
 
@@ -138,13 +139,13 @@ class EncoderRace(BaseEstimator):
     eliminated_at_ : dict of str to int
         Number of labels after which each eliminated encoder left the race.
     e_values_ : ndarray of shape (n_encoders, n_encoders)
-        Evidence that the encoder in a row is behind the encoder in a column. An encoder
-        is eliminated once a value in its row reaches `threshold_`.
+        ``e_values_[i, j]`` is the evidence that encoder i is behind encoder j. An
+        encoder is eliminated once a value in its row reaches `threshold_`.
     threshold_ : float
         ``(n_encoders - 1) / alpha``, or twice that with `within`.
     bounds_ : ndarray of shape (n_encoders, 2)
-        Bounds on the mean loss of each encoder minus that of the leader, in nats per
-        label.
+        Lower and upper bound on the mean loss of each encoder minus that of the leader,
+        in nats per label.
     should_stop_ : bool
         True if one encoder is left or, with `within`, if no other encoder can be ahead
         of the leader by more than `within`.
@@ -153,7 +154,7 @@ class EncoderRace(BaseEstimator):
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
-        Log-losses in nats, or NaN for labels after an encoder was eliminated.
+        Log-losses in nats. NaN for each encoder after it was eliminated.
     classes_ : ndarray
         Classes in the order in which they appeared.
 
@@ -209,9 +210,9 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is invalid or an encoder is not fitted. Also if settings
-            differ from those with which this race, or the race in the folder, began.
-            Such changes would void the guarantee.
+            If a parameter is invalid or an encoder is not fitted. Also if a parameter
+            has changed since this race, or the race in the folder, began, since a
+            change would void the guarantee.
         TypeError
             If an encoder is not a transformer or, with a folder, cannot be pickled.
         """
@@ -251,8 +252,9 @@ class EncoderRace(BaseEstimator):
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
 
-        The result does not depend on how you split labels into calls. However, encoders
-        only stop running between calls, so calls with few labels save time.
+        The result does not depend on how you split labels into calls. However, an
+        eliminated encoder runs until the end of the call, so calls with few labels save
+        time.
 
         Parameters
         ----------
@@ -271,7 +273,7 @@ class EncoderRace(BaseEstimator):
             If features of an encoder are missing or not finite, or if the numbers of
             rows and labels differ. Also if the number, names or order of columns differ
             from earlier calls, if there are more than `n_classes` classes, or if
-            another race has written to the folder. If an error is raised, no label of
+            another EncoderRace has written to the folder. After an error, no label of
             this call is added.
         """
         self.resume()
@@ -305,14 +307,15 @@ class EncoderRace(BaseEstimator):
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
         """Forecast how many more labels the race needs before it stops.
 
-        Future losses are drawn from the second half of the losses compared so far. Real
-        races take longer than such simulations, so the median and the upper bound are
-        multiplied by two. The forecast is rough, and the guarantee does not cover it.
+        The rest of the race is simulated with losses drawn from the second half of the
+        losses compared so far. Real races take longer than such simulations, so the
+        median and the upper bound are multiplied by two. The forecast is rough, and the
+        guarantee does not cover it.
 
         Parameters
         ----------
         max_labels : int, default=2000
-            Largest number of further labels to consider.
+            Largest number of further labels to simulate.
 
         Returns
         -------
@@ -329,9 +332,8 @@ class EncoderRace(BaseEstimator):
         check_positive("max_labels", max_labels, 2000)
         n_compared = max(self.n_labels_ - self.start, 0)
         if n_compared < 10:
-            cure = f"call update with {self.start + 10 - self.n_labels_} more labels"
-            required = f"at least 10 after the first {self.start}"
-            raise invalid("The number of labels", required, n_compared, cure)
+            title = f"The number of labels after the first {self.start}"
+            raise invalid(title, "at least 10", n_compared, "call update until it is")
         if self.should_stop_:
             return RaceForecast(0.0, 0.0, 0.0, max_labels)
         given: dict[str, Any] = {"labels": self._labels, "most": max_labels}
@@ -342,7 +344,7 @@ class EncoderRace(BaseEstimator):
         """Return sentences on whether you can stop and on which encoder leads."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
-        out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
+        out = [f"{e!r} (after {n} labels)" for e, n in self.eliminated_at_.items()]
         if self.should_stop_:
             certified = "certified" if self.certified_ else "not certified"
             lines = [f"Stopped; {certified}. {self.leader_!r} leads after {n} labels."]
@@ -371,7 +373,7 @@ class EncoderRace(BaseEstimator):
         return "\n".join([*lines, f"{how} {share}. {LAST}"])
 
     def history(self) -> RaceHistory:
-        """Return e-values and bounds after each label, as shown in figures."""
+        """Return logs of e-values, and bounds, after each label, for a plot."""
         self.resume()
         race = self._new_race()
         leader = self.encoder_names_.index(self.leader_)
@@ -404,7 +406,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
-        """Return the settings that must not change before the race is resumed."""
+        """Return the settings with which the folder's race can be resumed, as JSON."""
         names = ("n_classes", *RULES, "random_state")
         return {
             "encoders": [  # in this order, since losses are stored without names
@@ -440,8 +442,8 @@ class EncoderRace(BaseEstimator):
         if self._steps:
             width = self._steps[0].features[name].shape[1]
             if rows.shape[1] != width:
-                required = f"{width} columns wide, as before"
-                cure = f"pass features of shape (n_labels, {width})"
+                required = f"{width} columns wide, as in the first call"
+                cure = f"pass the same {width} columns in every call"
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
     def _losses_of(self, steps: Sequence[Step]) -> np.ndarray:

@@ -50,7 +50,7 @@ class RaceFolder:
     path : Path
         The directory, which the first update creates.
     about : dict
-        Settings as JSON, which must not change after the first label.
+        Settings of the race as JSON. They must equal those stored in the folder.
     """
 
     def __init__(self, path: Path, about: Json) -> None:
@@ -64,8 +64,8 @@ class RaceFolder:
         Raises
         ------
         ValueError
-            If the updates belong to a race with other settings, if a file is damaged,
-            or if a file before the last one is missing.
+            If the path is a file, if the updates belong to a race with other settings,
+            if a file is damaged, or if a file before the last one is missing.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(
@@ -90,9 +90,9 @@ class RaceFolder:
         """
         with exclusive(self.path, wait=False):
             if self._files() != self._updates:
-                required, given = "one race", "another race has written to it"
-                cure = "start this race again, which resumes from the folder"
-                raise damaged(self.path, required, given, cure)
+                required, problem = "one race", "another race has written to it"
+                cure = "create the EncoderRace again, which resumes from the folder"
+                raise damaged(self.path, required, problem, cure)
             if not self._updates:
                 text = json.dumps(with_format("race", self.about), indent=1)
                 with replaced(self.path / NAME) as aside:
@@ -126,8 +126,8 @@ class RaceFolder:
         try:
             settings = dict(json.loads(path.read_text("utf-8")))
         except (TypeError, ValueError, RecursionError) as error:
-            cure = "delete the folder to start a new race"
-            raise damaged(path, "the settings of a race", error, cure) from error
+            problem, cure = f"is damaged ({error})", "restore it, or delete the folder"
+            raise damaged(path, "the settings of a race", problem, cure) from error
         check_format(path, "race", settings)
         for name, value in self.about.items():
             if (was := settings.get(name)) != value:

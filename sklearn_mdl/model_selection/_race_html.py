@@ -40,8 +40,8 @@ def html_of_race(race: Race) -> str:
     """Return the verdict and a table of encoders as HTML without scripts.
 
     The leader comes first. The other encoders are sorted by their difference in loss
-    from the leader, and eliminated encoders come last. A bar extends from the lower to
-    the upper bound of this difference.
+    from the leader, and eliminated encoders come last. Each bar shows the bounds of
+    this difference.
     """
     first, *others = map(escape, race.verdict().splitlines())
     lines = [f"<div><b>{first}</b></div>", *(f"<div>{line}</div>" for line in others)]
@@ -58,7 +58,7 @@ def html_of_race(race: Race) -> str:
         name, has_bounds = names[i], bool(is_known[i])
         state = "leads" if name == race.leader_ and is_known.any() else "in the race"
         if name in race.eliminated_at_:
-            state = f"out at {race.eliminated_at_[name]}"
+            state = f"out after {race.eliminated_at_[name]} labels"
         texts, bar = ["–", "–"], ""
         if has_bounds and name != race.leader_:
             lower, upper = bounds[i].tolist()

@@ -22,7 +22,7 @@ from sklearn_mdl.model_selection._given import checked_encoders, refuse_new_clas
 from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
-LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # encoders that need not be fitted
+LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # the race itself fits these encoders
 
 
 def base_switcher(
@@ -39,13 +39,13 @@ def base_switcher(
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
         required = "an integer of at least 2 unless switcher is a regressor"
-        cure = "pass n_classes=10, or switcher=MDLReadoutSwitcherRegressor() for reals"
+        cure = "pass for example n_classes=10 or switcher=MDLReadoutSwitcherRegressor()"
         if is_real:
             required, cure = "None if switcher is a regressor", "pass n_classes=None"
         raise invalid("n_classes", required, n_classes, cure)
     if is_real and method == "exact":
-        cure = "pass method='asymptotic', since losses are unbounded"
-        raise invalid("method", "'asymptotic' for real labels", method, cure)
+        required = "'asymptotic' for a regressor, whose losses are unbounded"
+        raise invalid("method", required, method, "pass method='asymptotic'")
     refuse_new_classes(given)
     copied: Switcher = clone(given or MDLReadoutSwitcher("linear"))
     return copied.set_params(store="memory", checkpoint=None, shuffle=False)
@@ -54,13 +54,13 @@ def base_switcher(
 def checked_labels(
     y: ArrayLike, known: np.ndarray, n_classes: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels, as indices if they are classes, and all classes so far.
+    """Return the labels (as indices of classes, or as floats) and all classes so far.
 
     Parameters
     ----------
     y : array-like of shape (n_labels,)
     known : ndarray
-        Classes that appeared before these labels.
+        Classes of all earlier labels.
     n_classes : int or None
         None for real-valued labels.
 
@@ -101,16 +101,16 @@ def checked_columns(
     Raises
     ------
     ValueError
-        If column names of a data frame differ from earlier calls, or are in another
-        order.
+        If the columns of a data frame have other names than in earlier calls, or the
+        same names in another order.
     """
     tables = X if isinstance(X, Mapping) else {"": X}
     given = {n: list(t.columns) for n, t in tables.items() if hasattr(t, "columns")}
     for name, columns in given.items():
-        required = before.get(name, columns)
-        if columns != required:
-            title, cure = f"Columns of {name or 'X'}", f"pass X[{required!r}]"
-            raise invalid(title, "as in the first call", columns, cure)
+        if columns != (required := before.get(name, columns)):
+            where = f"X[{name!r}]" if name else "X"
+            cure = f"pass {where}[{required!r}]"
+            raise invalid(f"Columns of {where}", "as in the first call", columns, cure)
     return given
 
 

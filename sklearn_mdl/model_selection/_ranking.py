@@ -24,12 +24,12 @@ class PrintedRanking(RankStatistics):
         -------
         frame : pandas.DataFrame
             The first columns are dataset, encoder, order, n_samples, n_features and
-            n_classes. Then come codelength, switching_codelength, per_example,
+            n_classes. Then follow codelength, switching_codelength, per_example,
             savings_per_example and savings_over_labels (all in nats), accuracy (online)
             and permutation_p_value (from the kernel readouts, if there was a test). The
-            last columns are rank (within the dataset and order), best_readout,
-            n_readouts, streams, scalings and seconds. Without a pool, codelength and
-            switching_codelength are equal.
+            last columns are rank (within the dataset and order), best_readout (the one
+            with the shortest code), n_readouts, streams, scalings and seconds. Without
+            a pool, codelength and switching_codelength are equal.
 
         Raises
         ------
@@ -46,8 +46,8 @@ class PrintedRanking(RankStatistics):
         table : {"ranking", "codelengths", "switching", "readouts"}, default="ranking"
             "ranking" gives average ranks, with intervals if there are enough datasets
             for significant differences. "codelengths" gives nats per example, with the
-            best in bold. "switching" gives nats per example without the pool.
-            "readouts" gives the preferred readouts.
+            smallest in bold. "switching" gives nats per example without the pool.
+            "readouts" gives each encoder's preferred readout on each dataset.
 
         Returns
         -------
@@ -63,7 +63,7 @@ class PrintedRanking(RankStatistics):
 
 @dataclass(frozen=True, eq=False)
 class Ranking(PrintedRanking):
-    """The ranking of encoders on some of the datasets.
+    """The ranking of encoders on a group of datasets.
 
     It has the same statistics as a fitted :class:`RepresentationScorer`, and you can
     pass it to displays in place of a scorer.
@@ -73,7 +73,7 @@ class Ranking(PrintedRanking):
     cells_ : list of Cell
         Cells grouped by dataset and encoder, and sorted by order.
     alpha : float
-        Level of tests and intervals.
+        Significance level of tests. Intervals have confidence level ``1 - alpha``.
     dataset_names_, encoder_names_, order_codelengths_, codelengths_, average_ranks_
         As in the scorer.
     critical_difference_ : float

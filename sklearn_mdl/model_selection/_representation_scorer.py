@@ -72,76 +72,77 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     ``fit`` runs the switcher over the features from every encoder on every dataset. On
     a dataset, all encoders get the same readouts. Since default lists of readouts
     depend on the number of features, all encoders get the list for the encoder with the
-    most features. An instance is also a scorer for model selection. If you call it with
-    ``(transformer, X, y)``, it returns minus the codelength per example of the labels
+    most features. An instance is also a scorer for model selection. Called with
+    ``(transformer, X, y)``, it returns minus the codelength per example of the labels,
     given the transformed X.
 
     For up to 2,048 labels, the default readouts differ from those of
     :class:`~sklearn_mdl.MDLReadoutSwitcher`. The switcher's defaults give shorter codes
     on average. With up to 500 labels, however, linear kernels find the better encoder
-    more often and in a fraction of the time. With more labels, the list of all kernels
-    finds the better encoder about as often as the switcher's defaults (``python -m
-    benchmarks choice``).
+    more often and in a fraction of the time. With 501 to 2,048 labels, the
+    ``"closed-form"`` readouts find the better encoder about as often as the switcher's
+    defaults (``python -m benchmarks choice``).
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied for every cell, which is one encoder on one dataset in one order. A
-        regressor treats all labels as real numbers. If None, `targets` decides between
-        a classifier and a regressor, and the readouts depend on the number of labels.
-        Up to 500 labels, a classifier has ``"linear"`` readouts. Otherwise, readouts
-        are ``"closed-form"`` up to 2,048 labels and the switcher's default above.
+        A cell is one encoder on one dataset in one order. The switcher is copied for
+        every cell. A regressor treats all labels as real numbers. If None, `targets`
+        decides between a classifier and a regressor, and the readouts depend on the
+        number of labels. With up to 500 labels, a classifier has ``"linear"`` readouts.
+        Otherwise, readouts are ``"closed-form"`` for up to 2,048 labels, and the
+        switcher's default for more labels.
     targets : {"auto", "classes", "real"}, default="auto"
         Kind of labels, if no switcher is given. "auto" treats floats as real numbers
         unless all are whole, and integers and text as classes. It raises ValueError for
-        whole floats with many distinct values (more than 20, or a quarter of the rows),
-        such as ages or prices.
+        whole floats such as ages or prices, with more than 20 distinct values or more
+        than a quarter of the number of rows.
     n_orders : int or "auto", default="auto"
         Number of random orders of each dataset. All encoders are run in the same
         orders unless `time_budget` is given, and codelengths are averaged over orders.
         "auto" is 4 if no switcher is given and no dataset has more than 500 labels, and
-        1 otherwise. With one order and few labels per class, false alarms can be more
-        frequent than `alpha`. The verdict then tells you to pass 4. With `time_budget`,
-        this is the maximum number of orders.
+        1 otherwise. With one order and few labels per class, the verdict may call an
+        encoder worse by chance with a probability above `alpha`. It then tells you to
+        pass 4. With `time_budget`, this is the maximum number of orders.
     time_budget : float, default=None
-        Seconds after which no cell is started, not counting the time of the encoders.
-        If None, time is unlimited. Each round scores one order of every encoder on
-        every dataset. If the mean codelength of an encoder on a dataset is more than
-        1.1 times the shortest, the encoder is skipped on this dataset, except in rounds
-        1, 2, 4, 8, .... The clock decides when to stop, but not which cells are next.
-        Datasets on which some encoder was not scored in time are left out.
+        Seconds after which no cell is started. The time that encoders and races take
+        does not count. If None, time is unlimited. Each round scores one order of every
+        encoder on every dataset. If the mean codelength of an encoder on a dataset is
+        more than 1.1 times the shortest, the encoder is skipped on this dataset, except
+        in rounds 1, 2, 4, 8, .... The clock decides when to stop, but not which cells
+        are next. Datasets on which some encoder was not scored in time are left out.
     alpha : float, default=0.1
-        Significance level of tests. Intervals have level ``1 - alpha``.
+        Significance level of tests. Intervals have confidence level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
         Names of datasets for each group that is also ranked separately. A dataset may
         be in several groups.
     missing : {"raise", "drop"}, default="raise"
-        What to do if a dataset has no features from an encoder, or if one of its cells
-        failed. "raise" raises ValueError, since ranks over different sets of datasets
-        are meaningless. "drop" warns and leaves out the dataset.
+        What to do with a dataset for which the features from an encoder are missing or
+        invalid, or a cell failed. "raise" raises ValueError, since ranks over different
+        sets of datasets are not comparable. "drop" warns and leaves out the dataset.
     results : path-like, default=None
-        A directory in which every cell is saved as soon as it is scored, along with the
-        features from transformers. Another ``fit`` only runs missing cells. Cells with
-        other settings, data or library versions are never reused.
+        A directory for every cell, saved as soon as it is scored, and for the features
+        from transformers. Another ``fit`` only runs missing cells. Cells with other
+        settings, data or library versions are never reused.
     n_permutations : int, default=None
-        Number of label permutations for a p-value of every cell, as in
+        Number of label permutations in a test of every cell. See
         :meth:`MDLReadoutSwitcher.permutation_test`. The test only uses the kernel
         readouts in the list. If you call the instance as a scorer, there is no test.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
-        ``alpha`` of :class:`EncoderRace`. Encoders that lose to the same encoder on
-        every dataset are not scored. The probability that a race eliminates the best
+        ``alpha`` of :class:`EncoderRace`. An encoder is not scored if a single other
+        encoder beats it in every race. The probability that a race eliminates the best
         encoder on its dataset is approximately at most this level. If a dataset has
         groups, all encoders are scored. If None, there is no race.
     n_jobs : int, default=None
-        Number of cells scored in parallel by joblib, possibly on its Dask backend. By
-        default, each process uses one of the machine's GPUs. If all cells are small and
-        no readout wraps another estimator or network, a short trial estimates the total
-        time. No processes are started if this time is less than 3 s, which is about
-        what starting them takes.
+        Number of cells scored in parallel by joblib, possibly on its Dask backend. On a
+        machine with several GPUs, each process uses one of them, unless the switcher's
+        ``device`` is "cpu" or names one GPU. If all cells are small and no readout
+        wraps another estimator or network, a short trial estimates the total time. If
+        this is less than 3 s, which is about the time that starting processes takes, no
+        process is started.
     verbose : int, default=0
-        If above 0, show progress bars, with the time left, over the rows that network
-        encoders encode and over cells.
+        If above 0, show progress bars for network encoders and for cells.
     random_state : int, default=0
         Seed of the orders, initial weights and replay. The default is fixed, so that
         all calls of the scorer in a search use the same orders.
@@ -150,23 +151,24 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
         Mean codelength over orders, in nats. If an encoder was scored in fewer orders
-        than others, this is the mean of the encoders scored in the most orders, plus
-        the encoder's mean difference from them in the orders in which it was scored.
+        than others, its mean difference from the encoders scored in the most orders is
+        added to their mean. This difference is taken over the orders in which the
+        encoder was scored.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
-        Codelength in each order, in nats, or NaN if the encoder was not scored in the
-        order because of `time_budget`.
+        Codelength in each order, in nats. NaN for an order in which the encoder was
+        skipped, or for which `time_budget` left no time.
     n_orders_ : ndarray of shape (n_datasets, n_encoders), int
-        Number of orders scored.
+        Number of orders in which each encoder was scored.
     average_ranks_ : ndarray of shape (n_encoders,)
         Mean over datasets of the rank by codelength. 1 is best.
     critical_difference_ : float
-        Average ranks that are closer than this do not differ significantly at level
+        Smallest difference between two average ranks that is significant at level
         ``alpha`` (Nemenyi test). NaN for a single encoder.
     dataset_groups_ : dict of str to Ranking
         The ranking on each group of datasets, except groups without ranked datasets.
     encoder_names_, dataset_names_ : list of str
     common_settings_notes_ : dict of str to str
-        For each dataset, a note on encoders that would have other readouts, replay
+        For some datasets, a note on encoders that would have other readouts, replay
         streams or scalings if they were scored separately. All encoders get the
         settings for the encoder with the most features.
     cells_ : list of Cell
@@ -174,13 +176,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         order.
     eliminated_ : dict of str to dict of str to int
         For each eliminated encoder, a mapping from datasets to the number of labels
-        after which the encoder left the race. No other attribute includes these
+        after which the encoder left the race. All other attributes leave out these
         encoders.
     failures_ : list of Failure
         Cells and encoders that failed. With ``missing="drop"``, their datasets are left
         out of the ranking.
     settings_ : RepresentationScorer
-        Unfitted copy with the parameters of this run, whatever is set later.
+        Unfitted copy, with the parameters of this run.
 
     Examples
     --------
@@ -234,14 +236,14 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ----------
         datasets : mapping
             ``{name: (X, y)}`` with ``encoders``, or ``{name: ({encoder: features},
-            y)}`` with precomputed features of shape (n_samples, width). A third part,
-            ``groups`` of shape (n_samples,), gives the group of each row, such as a
-            patient. The labels of a group are only learned once all of its rows are
+            y)}`` with precomputed features of shape (n_samples, width). If rows have
+            groups, such as patients, add the group of each row: ``{name: (X, y,
+            groups)}``. The labels of a group are only learned once all of its rows are
             coded. Pass an AnnData, or ``{name: (adata, column)}``, to use the arrays in
             its ``obsm`` as features and a column of ``obs`` as labels.
         encoders : mapping of str to transformer, default=None
             Transformers to fit on each X without labels. ``FrozenEstimator(...)`` is
-            not fitted again. A transformer that is None or "passthrough" keeps X.
+            not fitted again. None or "passthrough" instead of a transformer keeps X.
 
         Returns
         -------
@@ -250,17 +252,16 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If an encoder requires labels or is missing for a dataset, if features and
-            labels have different lengths or the same pandas index in another order, or
-            if labels are not valid classes. Also if `n_permutations` is given for a
-            list without kernel readouts, or if `time_budget` does not suffice for a
-            cell of every encoder on at least one dataset. Also if a cell or an encoder
-            failed and ``missing`` is "raise". All other cells are then saved in
-            ``results``, if it is given.
+            If an encoder requires labels or has no features for a dataset, or if labels
+            are invalid. Also if features and labels have different lengths, or the same
+            pandas index in another order. Also if `n_permutations` is given for a list
+            without kernel readouts, or if `time_budget` does not suffice for a cell of
+            every encoder on at least one dataset. Also if a cell or an encoder failed
+            and `missing` is "raise". All other cells are then in `results`, if given.
         TypeError
-            If ``datasets`` or ``encoders`` are not mappings of these forms, if a group
-            in ``dataset_groups`` is not a list, or if ``results`` is given and a
-            setting of the switcher cannot be written to JSON.
+            If ``datasets`` or ``encoders`` are not mappings of these forms, or if a
+            group in `dataset_groups` is not a list of names. Also if `results` is given
+            and a setting of the switcher cannot be written to JSON.
         """
         queue, out = self._tasks(datasets, encoders), Out()
         if self.eliminate is not None:
@@ -295,9 +296,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
         """Forecast the cells that ``fit`` would run, with their memory and time.
 
-        This method runs the encoders, or reads their features from ``results``. It then
-        times switchers on a few minibatches. It ignores ``eliminate`` and
-        ``time_budget``.
+        This method runs the encoders, or reads their features from `results`. It then
+        times switchers on a few minibatches. The forecast ignores `eliminate` and
+        `time_budget`.
 
         Parameters
         ----------
@@ -327,13 +328,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Returns
         -------
         score : float
-            Higher is better. Only compare scores at equal ``n_samples``.
+            Greater is better. Only compare scores for equal ``n_samples``.
 
         Raises
         ------
         ValueError
-            If a cell failed. Also if the transformer requires y and is not frozen,
-            since it has then seen the labels to be coded.
+            If the switcher fails in some order. Also if the transformer requires y and
+            is not frozen, since it has then seen the labels to be coded.
         """
         self._validate_params()
         name = type(transformer).__name__
@@ -349,8 +350,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         failed = [item for item in outcomes if isinstance(item, Failure)]
         if failed:
             raise ValueError(
-                f"A score needs all its cells, but {listed(failed)} failed; fix these "
-                "errors and call the scorer again"
+                f"The score is a mean over all orders, but {listed(failed)} failed; "
+                "fix these errors and call the scorer again"
             )
         cells = [cell for cell in outcomes if isinstance(cell, Cell)]
         return -float(np.mean([cell.per_example for cell in cells]))
@@ -442,7 +443,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         if self.missing == "raise":
             raise ValueError(
                 f"Every encoder must be scored on every dataset, but {failures}; fix "
-                "these errors and call fit again, or pass missing='drop'"
+                "these errors, or pass missing='drop' to rank on the other datasets"
             )
         lost = list(dict.fromkeys(failure.dataset for failure in failed))
         warn_caller(f"Dropped datasets {lost}, because {failures}")
@@ -493,5 +494,5 @@ def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
         if unknown:
             raise ValueError(
                 f"dataset_groups must only name datasets in {list(datasets)}, but "
-                f"{name!r} holds {unknown[0]!r}; remove {unknown[0]!r} from the group"
+                f"{name!r} holds {unknown[0]!r}; correct or remove {unknown[0]!r}"
             )

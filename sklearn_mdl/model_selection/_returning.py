@@ -1,7 +1,8 @@
 """Detection of rows that reappear, in another order or with some columns permuted.
 
-Rows are compared by a hash of all columns, and by hashes that each leave out a group of
-columns. Each hash that leaves out a group detects rows that only differ in this group.
+Columns are divided into groups. Rows are compared by a hash of all columns, and by one
+hash for each group that leaves out its columns. Such a hash detects rows that only
+differ in this group.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     """Return the number of reappearing rows, or 0 if chance may explain them.
 
     New rows from the same source equal earlier rows about as often as rows of the
-    stream equal each other. So rows only count if their share exceeds 0.1 plus twice
-    the share of repeated rows in the stream, and if there are at least three.
+    stream equal each other. So reappearing rows only count if there are at least three,
+    and if their share exceeds 0.1 plus twice the share of repeated rows in the stream.
 
     Parameters
     ----------

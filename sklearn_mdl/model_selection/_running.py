@@ -30,12 +30,12 @@ from sklearn_mdl.model_selection._forecast import jobs_for
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
-LATE = 2.0  # seconds before a bar appears
-PORTION = 4  # tasks per job in a batch, if a backend returns outcomes together
+LATE = 2.0  # seconds before a progress bar appears
+PORTION = 4  # tasks per job in a batch, for backends that return all outcomes together
 
 
 class Measurable(Protocol):
-    """A task for `run_side_by_side`: a named tuple with these fields and data."""
+    """A task for `run_side_by_side`: a named tuple with these fields and others."""
 
     @property
     def dataset(self) -> str: ...

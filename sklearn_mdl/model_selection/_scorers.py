@@ -23,9 +23,9 @@ from sklearn_mdl.switcher import MultiOutputSwitcher
 
 COMPARED_AT_ONCE = 2**22  # number of values in a block of rows
 FOLDS = (
-    "codelength_scorer needs the training rows, got held-out rows, and scored them as "
-    "heldout_codelength_scorer does; pass cv=PrequentialSplit() (not the default cv) "
-    "to score every row before it is learned, without holding any out"
+    "codelength_scorer needs the training rows, but scored held-out rows as "
+    "heldout_codelength_scorer does; in a search or cross-validation, pass "
+    "cv=PrequentialSplit(), which holds out no rows; otherwise, call that scorer"
 )
 OTHER_ROWS = "X holds other rows, or the same rows in another order"
 
@@ -37,14 +37,16 @@ def codelength_scorer(
 
     Use this scorer in searches and cross-validation with ``cv=PrequentialSplit()``.
     With any other ``cv``, such as the default of a search, the scorer warns and scores
-    held-out rows like :func:`heldout_codelength_scorer`. Only compare scores for equal
-    ``n_samples``. Nats per example decrease with more examples, since the cost of
+    held-out rows like :func:`heldout_codelength_scorer`. In a pipeline, folds must have
+    fewer rows than the fit, so ``cv=2`` raises ValueError. Only compare scores for
+    equal ``n_samples``. Nats per example decrease with more examples, since the cost of
     learning is spread over all of them.
 
     Rows and labels must equal those of the fit. In a pipeline, ``fit_transform`` and
-    ``transform`` of a step such as a PCA may differ by rounding. If rows differ, copies
-    of the earlier steps are therefore refitted on X, and their output is compared. For
-    this to work, set the ``random_state`` of steps that draw random numbers.
+    ``transform`` of a step such as a PCA may differ by rounding. So if the transformed
+    rows differ from those of the fit, copies of all steps before the last are refitted
+    on X, and their output is compared. For this to work, set the ``random_state`` of
+    steps that draw random numbers.
 
     Parameters
     ----------
@@ -67,16 +69,16 @@ def codelength_scorer(
     Raises
     ------
     ValueError
-        If X and y are neither the training rows nor held-out rows. Also if a step of
-        the pipeline requires y and is not frozen, since it has then seen the labels to
-        be coded.
+        If X and y are neither the training rows nor held-out rows, or if they are
+        held-out rows and the fit had groups. Also if a step of the pipeline requires y
+        and is not frozen, since it has then seen the labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
     Warns
     -----
     UserWarning
-        If rows were held out.
+        If X and y are held-out rows.
 
     See Also
     --------
@@ -104,8 +106,8 @@ def codelength_scorer(
         if len(fitted.X) == fitted.n_rows:
             difference = fitted.difference()
         if difference and _is_heldout(fitted):
-            warn_caller(FOLDS)
             total += float(_later_codelengths("codelength_scorer", fitted).mean())
+            warn_caller(FOLDS)
             continue
         if difference:
             raise ValueError(
@@ -152,9 +154,9 @@ def heldout_codelength_scorer(
     ------
     ValueError
         If y contains an unknown class, or if the fit had groups and there are new rows.
-        Also if X contains only some of the training rows, or all of them in another
-        order or with permuted columns, or if a step of the pipeline requires y and is
-        not frozen, since it has then seen labels to be coded.
+        Also if X reuses training rows, even with permuted columns, except for all of
+        them at its beginning in their order. Also if a step of the pipeline requires y
+        and is not frozen, since it has then seen labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -185,8 +187,8 @@ def heldout_codelength_scorer(
             raise ValueError(
                 "X and y must be new rows, or begin with all training rows in their "
                 f"order, but {count} of {len(fitted.X)} rows were already learned "
-                "(perhaps with columns permuted); pass other rows, or use "
-                "refit_codelength_scorer"
+                "(perhaps with columns permuted); pass other rows, or for permutation "
+                "importances use refit_codelength_scorer"
             )
         later = _later_codelengths("heldout_codelength_scorer", fitted)
         total += float(np.concatenate([costs, later]).mean())
@@ -202,8 +204,8 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 def _is_heldout(fitted: _Fitted) -> bool:
     """Return True if the rows seem to be a held-out fold.
 
-    Pipeline steps that draw random numbers make training rows look new. So if steps
-    precede the estimator, a fold must have fewer rows than the fit.
+    Training rows look new after pipeline steps that draw random numbers. So in a
+    pipeline, only fewer rows than in the fit count as a held-out fold.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
     return is_smaller and not _count_returning(fitted)
@@ -222,8 +224,9 @@ def refit_codelength_scorer(
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator to copy. The copy has the same settings and the same seed, even
-        if ``random_state`` is not an integer.
+        Fitted estimator to copy. The copy has the same seed, even if ``random_state``
+        is not an integer, and the same settings, but it writes no files and shows no
+        progress.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : None
@@ -302,7 +305,7 @@ def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
 
 
 def _count_returning(fitted: _Fitted) -> int:
-    """Count the rows that have already been learned, as in `count_returning`."""
+    """Count the rows that the switcher has learned before (see `count_returning`)."""
     X, samples = fitted.X, fitted.switcher._run.samples
     batches = gen_batches(len(samples), max(1, COMPARED_AT_ONCE // X.shape[1]))
     return count_returning(X, (samples.rows(b.start, b.stop) for b in batches))
@@ -381,7 +384,8 @@ def _unfit(caller: str, estimator: object) -> TypeError:
     """Return the error for an estimator that has no codelength."""
     return TypeError(
         f"{caller} needs a switcher or readout, or a Pipeline or fitted search that "
-        f"ends in one, got {estimator!r}; for a transformer use RepresentationScorer()"
+        f"ends in one, got {estimator!r}; wrap a classifier in RefitReadout, and score "
+        "a transformer with RepresentationScorer()"
     )
 
 
@@ -408,11 +412,10 @@ class PrequentialSplit:
 
     A prequential code predicts each label before learning it. So every row is first a
     test row and then a training row, and holding out rows would only waste them. Use
-    the split as ``GridSearchCV(..., cv=PrequentialSplit())``. Rows with groups do not
-    need another split. With scikit-learn's metadata routing and
-    ``set_fit_request(groups=True)``, ``GridSearchCV.fit(X, y, groups=...)`` passes
-    groups to ``fit``. The labels of a group are then only learned once all of its rows
-    are coded.
+    the split as ``GridSearchCV(..., cv=PrequentialSplit())``. It also suits rows with
+    groups. With scikit-learn's metadata routing and ``set_fit_request(groups=True)``,
+    ``GridSearchCV.fit(X, y, groups=...)`` passes the groups to the estimator's ``fit``.
+    The labels of a group are then only learned once all of its rows are coded.
 
     Examples
     --------
@@ -439,13 +442,14 @@ class PrequentialSplit:
         Raises
         ------
         ValueError
-            If groups are given, since without metadata routing no fit receives them.
+            If groups are given, since without metadata routing the estimator's ``fit``
+            does not receive them.
         """
         if groups is not None:
             raise ValueError(
-                "groups must reach fit, but without metadata routing only cv gets "
-                "them; call sklearn.set_config(enable_metadata_routing=True) and "
-                "switcher.set_fit_request(groups=True)"
+                "groups must reach the estimator's fit, but without metadata routing "
+                "only cv receives them; call sklearn.set_config(enable_metadata_routing"
+                "=True), then pass switcher.set_fit_request(groups=True) as estimator"
             )
         rows = np.arange(num_samples(X))
         yield rows, rows

@@ -46,21 +46,22 @@ class RankStatistics(CellArrays):
         counts as clearly worse if it is significantly worse than the winner on every
         dataset.
 
-        With one order and well separated classes, false alarms may be twice as frequent
-        as ``alpha``, because the order of the first labels matters and one order cannot
-        show by how much. With ``n_orders=4``, they are rarer than ``alpha``.
+        With one order and well separated classes, the probability that any encoder is
+        called worse by chance may be twice ``alpha``. The reason is that codelengths
+        depend on the order of the first labels, and one order cannot show by how much.
+        With ``n_orders=4``, this probability is below ``alpha``.
 
         Returns
         -------
         verdict : Verdict
             Use ``print(verdict)`` to show it as sentences. ``best``, ``equivalent`` and
-            ``out`` name the encoders. ``datasets`` has the winner on each dataset and
-            its margin in nats.
+            ``out`` name encoders. ``datasets`` holds the winner on each dataset and its
+            margin in nats.
         """
         return verdict_of(self)
 
     def best(self, dataset: str | None = None) -> Best:
-        """Return the best encoder, its probability of being best and its closest rival.
+        """Return the best encoder, the probability that it is best, and its rival.
 
         Parameters
         ----------
@@ -72,8 +73,9 @@ class RankStatistics(CellArrays):
         best : Best
             Use ``print(best)`` to show it as sentences. ``encoder`` has the shortest
             code or, over all datasets, the best average rank. ``probability`` is the
-            probability that it is also best by expected codelength over fresh draws of
-            equal size. ``ties``, ``rival`` and ``more_labels`` give more detail.
+            probability that this encoder is also best by expected codelength over fresh
+            draws of equal size. ``ties``, ``rival`` and ``more_labels`` give more
+            detail.
 
         Raises
         ------
@@ -93,9 +95,10 @@ class RankStatistics(CellArrays):
 
         The learning curves of all encoders are extrapolated together, since they share
         rows and orders. With several orders, the predictions are for a new ranking with
-        the same readouts in as many orders. Without a switcher, readouts and orders
-        change above 500 and 2,048 labels, so pass one if `n` exceeds these numbers.
-        With one order, predictions are for the same order, continued. See
+        the same readouts in as many orders. With one order, they are for the same
+        order, continued with new rows. If no switcher was given, the ranking of `n`
+        labels may use other readouts and fewer orders, because the defaults change
+        above 500 and 2,048 labels. To keep them, pass a switcher. See
         :func:`~sklearn_mdl.metrics.extrapolate`.
 
         Parameters
@@ -104,7 +107,7 @@ class RankStatistics(CellArrays):
             Number of labels, including those given. Must exceed the size of every
             dataset.
         level : float, default=None
-            Level of the intervals. If None, ``1 - alpha``.
+            Confidence level of the intervals. If None, ``1 - alpha``.
 
         Returns
         -------
@@ -116,9 +119,9 @@ class RankStatistics(CellArrays):
         Raises
         ------
         ValueError
-            If a dataset has `n` or more labels, or fewer than 40 labels. If losses are
-            negative, which is possible for real-valued labels. If `level` is not
-            between 0 and 1.
+            If a dataset has `n` or more labels, fewer than 40 labels, or only one group
+            of rows, or if `level` is not between 0 and 1. Also if a loss is negative,
+            which is possible for real-valued labels.
         FileNotFoundError
             If losses of single examples or groups of rows are missing.
         """
@@ -127,12 +130,12 @@ class RankStatistics(CellArrays):
         for encoders in self._groups():
             curves.append(np.array([[c.codelengths for c in row] for row in encoders]))
             cell, least = encoders[0][0], curves[-1].min()
-            if cell.n_samples < 40 or least < 0:
-                cure = f"read best({cell.dataset!r}).more_labels instead"
+            if cell.n_samples < 40 or len(cell.starts) < 2 or least < 0:
+                cure = f"use best({cell.dataset!r}).more_labels instead"
                 raise ValueError(
-                    "extrapolate needs 40 labels or more, and no negative losses, but "
-                    f"{cell.dataset!r} has {cell.n_samples} labels, and the smallest "
-                    f"loss is {least:.3g}; {cure if least < 0 else 'add labels'}"
+                    "extrapolate needs 40 labels, not all of one group, and no loss "
+                    f"below 0, but {cell.dataset!r} has {cell.n_samples} labels and a "
+                    f"loss of {least:.3g}; {cure if least < 0 else 'add rows'}"
                 )
             rows = np.arange(curves[-1].shape[-1])
             units.append([c.starts.searchsorted(rows, "right") for c in encoders[0]])
@@ -140,7 +143,7 @@ class RankStatistics(CellArrays):
         return self._named(differences.extrapolations(curves, units, n, level, best))
 
     def friedman_test(self) -> ranking.FriedmanTest:
-        """Test whether any encoders differ.
+        """Test the hypothesis that no encoders differ (Friedman's test).
 
         See :func:`~sklearn_mdl.ranking.friedman_test`.
         """
@@ -152,7 +155,7 @@ class RankStatistics(CellArrays):
         Groups contain indices of encoders. An encoder may be in several groups or none.
         A single encoder forms no group.
         """
-        width = np.nan_to_num(self.critical_difference_, nan=1.0)  # a single encoder
+        width = np.nan_to_num(self.critical_difference_, nan=1.0)  # for one encoder
         return ranking.rank_groups(self.average_ranks_, float(width))
 
     def nemenyi_p_values(self) -> np.ndarray:
@@ -174,7 +177,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         level : float, default=None
-            Level of the intervals. If None, ``1 - alpha``.
+            Confidence level of the intervals. If None, ``1 - alpha``.
         n_resamples : int, default=1000
         random_state : int, Generator or None, default=0
         """
@@ -223,7 +226,8 @@ class RankStatistics(CellArrays):
         pairs : sequence of (str, str), default=None
             Names of encoders. If None, compare all pairs (of at most 40 encoders).
         rope : float, default=0.01
-            Relative difference up to which codelengths count as equivalent.
+            Codelengths are equivalent if they differ by less than this share of the
+            shorter one.
         top_k : int, default=None
             Only compare the `top_k` encoders with the best average ranks.
         n_draws : int, default=50000
@@ -247,8 +251,8 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         rope : float, default=0.0
-            Codelengths tie if the ratio of the longer to the shorter is at most ``1 +
-            rope``.
+            Codelengths tie if the longer one is at most ``1 + rope`` times the shorter
+            one.
         """
         return self._named(ranking.win_table(self.positive_codelengths_, rope=rope))
 
@@ -272,23 +276,23 @@ class RankStatistics(CellArrays):
         """Return differences in codelength between pairs of encoders on each dataset.
 
         Intervals are for the mean difference over fresh draws of equal size. They
-        account for the variation over blocks of rows and over orders.
+        account for the variation over rows and over orders.
 
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
             Names of encoders. If None, compare all pairs (of at most 40 encoders).
         level : float, default=None
-            Level of the intervals. If None, ``1 - alpha``.
+            Confidence level of the intervals. If None, ``1 - alpha``.
         top_k : int, default=None
             Only compare the `top_k` encoders with the best average ranks.
 
         Returns
         -------
         differences : PairedDifferences
-            It has ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper``
-            of shape (n_pairs, n_datasets). Differences are first minus second encoder,
-            in nats. They are negative if the first has the shorter code.
+            Attributes are ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and
+            ``upper`` of shape (n_pairs, n_datasets). Differences are in nats, and
+            negative if the first encoder of the pair has the shorter code.
         """
         chosen = ranking.checked_pairs(self.codelengths_, self._columns(pairs), top_k)
         level = 1 - self.alpha if level is None else level
@@ -298,9 +302,10 @@ class RankStatistics(CellArrays):
     def preferred_readouts(self) -> differences.PreferredReadouts:
         """Return the architecture with the largest mean posterior for each encoder.
 
-        The mean is over examples and orders. So for a single order, this is ``argmax_k
-        1/T sum_t p(k at t | labels before t)``, as in the paper's table of readout
-        models (Li, Bornschein and Hutter, 2023, Section 4).
+        The mean is over examples and orders. For a single order of T examples, this is
+        the ``k`` with the largest ``1/T sum_t p(k at t | labels before t)``. Li,
+        Bornschein and Hutter, 2023, Section 4, show these in their table of readout
+        models.
 
         Returns
         -------
@@ -321,10 +326,10 @@ class RankStatistics(CellArrays):
         """Return the column indices for pairs of names."""
         if pairs is None:
             return None
-        places = {name: i for i, name in enumerate(self.encoder_names_)}
-        wrong = [p for p in pairs if np.shape(p) != (2,) or not {*p} <= places.keys()]
-        if wrong or len(pairs) < 1 or len(places) < 2:
-            required, pair = f"pairs of names in {list(places)}", tuple(places)[:2]
-            cure = f"pass pairs=[{pair}]" if pair[1:] else "rank at least two encoders"
+        names = self.encoder_names_
+        wrong = [p for p in pairs if np.shape(p) != (2,) or len({*p} & {*names}) < 2]
+        if wrong or not 0 < len(set(map(frozenset, pairs))) == len(pairs):
+            required, two = f"different pairs of two names in {names}", tuple(names[:2])
+            cure = f"pass pairs=[{two}]" if two[1:] else "rank at least two encoders"
             raise invalid("pairs", required, wrong or pairs, cure)
-        return [[places[name] for name in pair] for pair in pairs]
+        return [[names.index(name) for name in pair] for pair in pairs]

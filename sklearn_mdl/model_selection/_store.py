@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
-    """Return JSON of a cell: its identity, the results in `Cell.kept`, a checksum."""
+    """Return a cell as JSON: its results (`Cell.kept`), its identity and a checksum."""
     kept = cell.kept()
     if math.isnan(cell.accuracy):  # NaN is not JSON
         kept["accuracy"] = None
@@ -65,7 +65,7 @@ def cell_of(
     source : Trace or TraceFile
         The trace, or its file.
     where : path-like or str, default="it"
-        Name of the text in the message of `NewerFormat`.
+        Name of the text in the message if a later version wrote it.
 
     Raises
     ------
@@ -112,10 +112,10 @@ def _content(text: bytes, where: object) -> dict[str, object]:
 
 
 def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
-    """Return the ``terms`` of a stored cell whose identity is otherwise the same.
+    """Return the ``terms`` of a stored cell if the rest of its identity is the same.
 
-    Return None if the rest of the identity differs, if the file is unreadable, or if
-    the user gave a list of readouts.
+    Return None if the rest differs, if the file is unreadable, or if the user gave a
+    list of readouts.
     """
     try:
         with path.open("rb") as file:
@@ -139,7 +139,7 @@ class CellStore:
         The directory, which is created when the first cell is saved.
     *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
         Switchers of different classes. The identity of a cell includes the settings of
-        the switcher whose class the cell's task uses.
+        the switcher that has the same class as the switcher of the cell's task.
 
     Raises
     ------

@@ -27,7 +27,7 @@ P_VALUE = "p, kernels"  # p-value of a permutation test with only the kernel rea
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
 OVER_LABELS = "saved over labels alone"  # nats per example
-FEW = 5  # up to this number of datasets, intervals are too short (docs/how-sure.md)
+FEW = 5  # with up to this many datasets, intervals are too short (docs/how-sure.md)
 
 
 def columns_of(ranking: RankStatistics) -> list[str]:
@@ -64,8 +64,8 @@ def cell_table(
     ----------
     ranking : RankStatistics
     heldout : mapping of str to mapping
-        Further accuracies. Keys are column titles, and values map (dataset, encoder) to
-        the accuracy.
+        Further accuracies, such as those on held-out rows. Keys are column titles, and
+        values map (dataset, encoder) to the accuracy.
     """
     groups = ranking.cells_by_encoder()
     cells = list(groups.values())
@@ -122,13 +122,13 @@ def permutation_text(ranking: RankStatistics) -> str:
     orders = ranking.order_codelengths_.shape[-1]
     most = f"; largest of {orders} orders" if orders > 1 else ""
     return (
-        f"{P_VALUE}: the probability that kernel readouts give permuted labels a code "
-        f"at most as long as the code of the labels ({max(numbers)} permutations{most})"
+        f"{P_VALUE}: probability that kernel readouts give permuted labels a code that "
+        f"is no longer than that of the labels ({max(numbers)} permutations{most})"
     )
 
 
 def _p_value(cells: Sequence[Cell]) -> str:
-    """Return the largest p-value over orders as text, or "" without tests.
+    """Return the largest p-value over orders as text, or "" if there was no test.
 
     The largest p-value is itself a valid p-value.
     """
@@ -146,7 +146,7 @@ def has_tests(ranking: RankStatistics) -> bool:
 
 
 def rank_table(ranking: RankStatistics) -> Table:
-    """Return a table of encoders by average rank, with intervals if there are tests."""
+    """Return a table of average ranks, with intervals if there are tests."""
     return _table(_rank_columns(ranking), best_first(ranking))
 
 
@@ -268,7 +268,7 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
 
 
 def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
-    """Return a table of average ranks as text, with the results of overall tests.
+    """Return a table of average ranks as text, with the results of tests.
 
     Tests are left out if there are too few datasets for significant differences.
     """
@@ -299,7 +299,7 @@ def _span(counts: np.ndarray) -> str:
 
 
 def friedman_text(ranking: RankStatistics) -> str:
-    """Return a line with the results of the overall test of all encoders."""
+    """Return a line with the results of Friedman's test of all encoders."""
     test = ranking.friedman_test()
     return (
         f"do any encoders differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} "

@@ -65,7 +65,7 @@ class TaskSequence(BaseEstimator):
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout, default=None
-        Switcher or readout to clone for every stream. If None,
+        Switcher or readout for classes, which is copied for every stream. If None,
         ``MDLReadoutSwitcher("closed-form")``.
     heads : {"separate", "shared"}, default="separate"
         With "shared", equal labels are the same class in all tasks. With "separate",
@@ -74,7 +74,7 @@ class TaskSequence(BaseEstimator):
     n_orders : int, default=3
         Number of random orders of each task's rows.
     level : float, default=0.9
-        Level of the intervals.
+        Confidence level of the intervals.
     random_state : int, RandomState instance or None, default=None
         Seed of the orders, and of the switcher if its ``random_state`` is not an
         integer.
@@ -92,8 +92,8 @@ class TaskSequence(BaseEstimator):
         ``L(B | A permuted) - L(B | A)`` in nats, averaged over orders. NaN on the
         diagonal.
     raw_transfer_ : ndarray of shape (n_tasks, n_tasks)
-        ``L(B) - L(B | A)`` in nats, averaged over orders. It may be positive for any
-        earlier task.
+        ``L(B) - L(B | A)`` in nats, averaged over orders. It may be positive even if
+        the labels of A are random.
     transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
         Student intervals of ``transfer_`` for fresh rows of the two tasks. They account
         for the rows of B, for orders, and for chance in the labels of A, whose effect
@@ -110,9 +110,9 @@ class TaskSequence(BaseEstimator):
     The readouts determine what is carried over from task to task. With separate heads,
     linear and kernel readouts carry over little more than calibration, scaling and the
     posterior over readouts. With shared heads, linear readouts also carry over their
-    weights, and kernel readouts the rows. To measure transfer, use networks, which
-    carry over their hidden layers. ``FineTunedReadout`` and ``ScratchReadout`` carry
-    over all layers below the head.
+    weights, and kernel readouts carry over the rows. To measure transfer, use networks,
+    which carry over their hidden layers. ``FineTunedReadout`` and ``ScratchReadout``
+    carry over all layers below the head.
 
     References
     ----------
@@ -160,8 +160,8 @@ class TaskSequence(BaseEstimator):
             Features (n_samples, n_features) and labels (n_samples,). All tasks must
             have the same ``n_features``.
         order : sequence of str, default=None
-            Names of all tasks in the order of the sequence. If None, the order of
-            `tasks`.
+            Names of all tasks in the order of the sequence. If None, tasks keep their
+            order in `tasks`.
 
         Returns
         -------
@@ -171,8 +171,9 @@ class TaskSequence(BaseEstimator):
         ------
         ValueError
             If there are fewer than two tasks, or if their numbers of features differ.
-            Also if a task has fewer than two classes, if `order` does not name every
-            task once, or if shared labels are text in some tasks and numbers in others.
+            Also if a task has fewer than two classes, or if `order` does not name every
+            task once. With shared heads, also if labels are text in some tasks and
+            numbers in others.
         """
         names = _names_of(tasks)
         sequence = names if order is None else [str(name) for name in order]
@@ -236,7 +237,9 @@ class TaskSequence(BaseEstimator):
         try:
             rows, labels = self._estimator()._checked(X, y, reset=True)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"Task {name!r}: {error}") from error
+            # A switcher for real numbers is no cure here.
+            text = str(error).replace("use MDLReadoutSwitcherRegressor(), or ", "")
+            raise type(error)(f"Task {name!r}: {text}") from error
         n_classes = len(np.unique(labels))
         if n_classes < 2:
             raise ValueError(
@@ -288,7 +291,7 @@ class TaskSequence(BaseEstimator):
         return estimator
 
     def to_frame(self) -> DataFrame:
-        """Return a row for each ordered pair of tasks, with results in nats."""
+        """Return a data frame with a row for each ordered pair of tasks, in nats."""
         check_is_fitted(self)
         first, second = np.nonzero(~np.eye(len(self.task_names_), dtype=bool))
         low, high = self.transfer_intervals_[first, second].T

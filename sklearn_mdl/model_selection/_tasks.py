@@ -1,7 +1,7 @@
 """Tasks of a ranking, and the settings on which their results depend.
 
-A task is one prequential run over an encoder's features of a dataset in one order. File
-names of its results contain a digest of its identity.
+A task is one prequential run over an encoder's features of a dataset in one order. The
+names of the files with its results contain a digest of the task's identity.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Task(NamedTuple):
         return {**terms.as_json(), "sha256": digest}
 
     def terms_alone(self, terms: Terms) -> dict[str, object]:
-        """Return the encoder's own default settings, or {} if they equal ``terms``."""
+        """Return settings for only this encoder, or {} if they equal ``terms``."""
         if self.readouts is None:
             return {}
         name, _, n_classes = self.readouts
@@ -129,9 +129,9 @@ class Task(NamedTuple):
 def draw_order(
     seed: int, order: int, n_samples: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the random permutation of the rows with index ``order``.
+    """Return random permutation number ``order`` of the rows.
 
-    The permutation keeps the rows of each group together.
+    Rows of a group stay together.
     """
     rows = np.random.default_rng([seed, order]).permutation(n_samples)
     keys = keys_of(groups, n_samples)
@@ -208,7 +208,7 @@ def fingerprints(
 
 
 def settings_of_cells(switcher: Switcher) -> dict[str, object]:
-    """Return the parameters of a switcher on which results depend, as JSON.
+    """Return the parameters of a switcher that determine results, as JSON.
 
     Raises
     ------

@@ -23,7 +23,7 @@ def two_axes(
     switcher: MDLReadoutSwitcher | None = None,
     **options: Any,
 ) -> TwoAxesDisplay:
-    """Compute codelengths of labels and batches given each encoder's embeddings.
+    """Compute codelengths of labels and of batches, given each encoder's embeddings.
 
     Integrated embeddings of biological cells should predict a cell's type, but not its
     batch. So the code of the labels should be short and the code of the batches long.
@@ -76,8 +76,8 @@ def two_axes(
             f"mapping and two arrays, got {', '.join(kinds)}; write "
             "two_axes(adata, 'label', 'batch') or two_axes({'raw': X}, label, batch)"
         )
-    if options.get("eliminate") is not None:  # for batches, long codes are good
-        raise invalid("eliminate", "None", options["eliminate"], "omit eliminate")
+    if level := options.get("eliminate"):
+        raise invalid("eliminate", "None (long batch codes are good)", level, "omit it")
     given = {"label": (features, label), "batch": (features, batch)}
     datasets = cast(Mapping[str, Any], opened(given))
     used = switcher or MDLReadoutSwitcher("closed-form")

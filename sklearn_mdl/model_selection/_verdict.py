@@ -60,15 +60,15 @@ class Best:
         Estimated number of further labels that would settle the choice with a
         probability of 0.95. This assumes that the difference from the rival continues
         to grow as in the second half of the stream, and that the probabilities of all
-        other encoders shrink by the same factor. The number is 0 if the choice is
-        settled, and infinite if a hundred times as many labels would hardly suffice, as
-        for encoders with equal losses. NaN if it is too early to tell, as with fewer
-        than 40 rows (or groups of rows). None for several datasets or a single encoder.
+        other encoders shrink by the same factor. 0 if the choice is settled. Infinite
+        if a hundred times as many labels would hardly suffice, as for encoders with
+        equal losses. NaN if it is too early to tell, as with fewer than 40 rows (or
+        groups of rows). None for several datasets or a single encoder.
     dataset : str or None
         Name of the dataset, or None for several datasets.
     may_exceed_alpha : bool
-        True if it is on this dataset, or on any of several datasets (see
-        :class:`DatasetVerdict`).
+        True if `DatasetVerdict.may_exceed_alpha` is True on this dataset or, over
+        several datasets, on any of them.
     """
 
     encoder: str
@@ -131,8 +131,8 @@ class DatasetVerdict:
     may_exceed_alpha : bool
         True if encoders are called worse, but false alarms can be more frequent than
         `Verdict.alpha`. This is so with one order, fewer than 50 labels (or groups) per
-        class, and either five or more classes or a rare class. Labels of a frequent
-        class count less.
+        class, and either five or more classes or very unequal class frequencies. The
+        more unequal the frequencies, the less each label counts.
     has_gain : bool
         True if the winner's code is shorter than the uniform code and the code of the
         labels alone.
@@ -184,21 +184,22 @@ class Verdict:
     best : str
         The encoder with the best average rank.
     equivalent : list of str
-        Other encoders that are not clearly worse than `best`.
+        Other encoders that are not in `out`.
     out : list of str
-        Encoders that are clearly worse than `best`: in Wilcoxon's test or, if there are
-        too few datasets for this test, on every dataset.
+        Encoders that are significantly worse than `best`, in Wilcoxon's test over
+        datasets or, if there are too few datasets for it, on every dataset.
     datasets : list of DatasetVerdict
     alpha : float
         Largest probability that any encoder is called worse although it is as good as
         the winner. This bound holds separately on each dataset and over datasets, and
         takes all pairs of encoders into account, since the winner is chosen from the
-        same labels.
+        same labels. With few labels, one order may exceed it (see
+        `DatasetVerdict.may_exceed_alpha`).
     n_needed : int
         Smallest number of datasets for which Wilcoxon's test can find a difference,
         after Holm's correction for all pairs.
     answer : Best
-        The best encoder on these datasets and its probability.
+        The best encoder on these datasets, with the probability that it is best.
     ranks : dict of str to float
         Average rank of every encoder.
     eliminated : list of str
@@ -274,7 +275,7 @@ class Verdict:
 
 
 def names_of(names: Sequence[str]) -> str:
-    """Return names as text; if there are six or more, only the first four."""
+    """Return names as text. Of six or more, name the first four and count the rest."""
     names = [repr(name) if "," in name else name for name in names]
     more = len(names) - MOST_NAMES
     if more > 1:
@@ -283,7 +284,7 @@ def names_of(names: Sequence[str]) -> str:
 
 
 def rounded(value: float, error: float) -> str:
-    """Return a number and its error as text, rounded to one or two digits of the error.
+    """Return a number ± its error, rounded to one or two digits of the error.
 
     If the error is NaN, only return the number, rounded to two digits.
 

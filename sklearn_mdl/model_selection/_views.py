@@ -20,7 +20,7 @@ MOST_ROWS = 10  # maximum number of rows of the printed table
 
 @dataclass(frozen=True, eq=False)
 class ViewComparison:
-    """The best of several views, its probability, and the gain from all views together.
+    """The best of several views, and the gain from all views together.
 
     Use ``print(comparison)`` to show a table and three lines of text.
 
@@ -29,7 +29,7 @@ class ViewComparison:
     names : list of str
         Names of the views, such as ``layer 3|last``.
     codelengths : ndarray of shape (n_views,)
-        Codelength of each view on its own, by switching between its readouts, in nats.
+        Codelength of each view on its own in nats, by switching between its readouts.
     probabilities : ndarray of shape (n_views,)
         Probability that each view has the shortest expected code over fresh draws of
         equal size. NaN if there are too few labels.
@@ -38,7 +38,7 @@ class ViewComparison:
         measures which view predicted *these* labels best, so it is usually closer to 0
         or 1 than ``probabilities``.
     codelength : float
-        Codelength of all views together, in nats. It uses the pool if there is one.
+        Codelength of all views together in nats, using the pool if there is one.
     switching_codelength : float
         Codelength of all views together without the pool, in nats.
     reference_codelength : float
@@ -68,12 +68,12 @@ class ViewComparison:
 
     @property
     def layers(self) -> dict[str, float]:
-        """Probability that the best view is in each layer (a name's first part)."""
+        """Probability that each layer (a name's first part) has the best view."""
         return self._sums_by(0)
 
     @property
     def positions(self) -> dict[str, float]:
-        """Probability that the best view is at each position (a name's last part)."""
+        """Probability that each position (a name's last part) has the best view."""
         return self._sums_by(-1)
 
     @property
@@ -129,7 +129,9 @@ class ViewComparison:
 
 
 def compare_views(switcher: Switcher) -> ViewComparison:
-    """Find the best layer and position, its probability, and the gain from all views.
+    """Find the best view, its probability, and the gain from all views together.
+
+    A view is a set of columns, such as the features from one layer of a network.
 
     Parameters
     ----------
@@ -168,7 +170,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     trace = switcher.remix_by_view()
     names = [str(name or "all columns") for name in trace.view_names]
     if len(names) < 2:
-        cure = 'fit with view_readouts({"first": slice(0, 6), "second": slice(6, 13)})'
+        cure = 'fit with for example view_readouts({"first": [0, 1], "second": [2, 3]})'
         raise invalid("readouts", "on at least two views", names, cure)
     # Rows that were predicted from the same labels are not independent.
     starts = group_starts(trace.known)

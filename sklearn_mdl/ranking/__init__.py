@@ -8,14 +8,13 @@ Readout Model Switching, ICLR, Section 4). The method follows Demsar, 2006, Stat
 Comparisons of Classifiers over Multiple Data Sets, Journal of Machine Learning
 Research 7.
 
-The constant of the Nemenyi test depends on the number of compared encoders. The paper
-always uses q = 3.12, which is the constant for 14 encoders. This package computes the
-constant for the actual number of encoders.
+The constant q of the Nemenyi test depends on the number of compared encoders. Li,
+Bornschein and Hutter always use q = 3.12, which is the constant for 14 encoders. This
+package computes q for the actual number of encoders.
 
-Tables have shape (n_datasets, n_encoders). Each cell is a score averaged over orders.
-Lower is better. Pairwise tests use log ratios of codelengths, which are comparable
-across tasks. Unlike average ranks, a pair's log ratios do not depend on the remaining
-encoders.
+Tables of scores have shape (n_datasets, n_encoders). Scores are averaged over orders,
+and lower is better. Pairwise tests use log ratios of codelengths, which are comparable
+across tasks. Unlike average ranks, a pair's log ratios do not depend on other encoders.
 """
 
 from sklearn_mdl.ranking._anytime import (

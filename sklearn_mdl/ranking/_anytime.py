@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
-from sklearn_mdl.ranking._pairs import Floats, as_floats
+from sklearn_mdl.ranking._pairs import Floats, as_floats, invalid
 
 CLIPPING = 0.1  # weight of the uniform prediction in clipped losses
 LAMBDAS = 0.9 * 0.5 ** np.arange(9)
@@ -211,7 +211,7 @@ class LossRace:
     certified : ndarray of shape (*shape,), bool
         True for encoders that the exact process has shown to be worse than a rival.
     stopped_at : ndarray of shape shape[:-1], int
-        Number of labels after which the race could first stop, or 0 if it cannot yet.
+        Number of labels after which the race could first stop, or 0 if none so far.
     leader_at_stop : ndarray of shape shape[:-1], int
         The leader after `stopped_at` labels.
     """
@@ -253,7 +253,7 @@ class LossRace:
             Removed encoders may have NaN.
         labels : array-like of shape shape[:-1], optional
             The class in each race, as an integer. The asymptotic process then gives no
-            evidence before ``RARE`` labels of other classes than the most common one.
+            evidence until ``RARE`` labels were outside the most common class.
             Real-valued labels are ignored.
         """
         self.n_labels += 1
@@ -301,9 +301,10 @@ class LossRace:
 
     @property
     def _has_rare(self) -> NDArray[np.bool_]:
-        """True if ``RARE`` labels are outside the most common class or none were given.
+        """True if ``RARE`` labels are outside the most common class.
 
-        The shape is that of the races, plus two axes for encoders.
+        Also True if no labels were given. The shape is that of the races, plus two axes
+        for encoders.
         """
         n_rare = self.counts.sum(-1) - self.counts.max(-1)
         return np.asarray((n_rare >= RARE) | ~self.counts.any(-1))[..., None, None]
@@ -331,7 +332,8 @@ class LossRace:
     def could_stop(self, method: str | None = None) -> NDArray[np.bool_]:
         """Return True if one encoder is left or the leader is shown to be close enough.
 
-        Close enough means at most ``within`` nats per label worse than any other.
+        Close enough means at most ``within`` nats per label worse than any remaining
+        encoder.
         """
         alone = self.alive.sum(-1) == 1
         if self.within is None:
@@ -487,9 +489,8 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     values = as_floats("e_values", e_values)
     claims: Sequence[str] = ("on at least one", "on every one")
     if claim not in claims:
-        raise ValueError(
-            f"claim must be one of {list(claims)}, got {claim!r}; pass one of them"
-        )
+        required, cure = " or ".join(map(repr, claims)), f"pass claim={claims[0]!r}"
+        raise invalid("claim", required, claim, cure)
     if values.ndim == 0 or not len(values) or not (values >= 0).all():
         raise ValueError(
             "e_values must hold one number of at least 0 for each dataset, got "

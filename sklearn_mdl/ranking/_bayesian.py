@@ -16,7 +16,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 # Values in a block: large enough for fast matrix products, small enough for memory.
 _BLOCK = 2**21
 
-# Differences between weights of regions that count as ties, since sums are rounded.
+# Weights of regions that differ by at most this tie, since sums are rounded.
 _ROUNDING = 1e-9
 
 
@@ -35,7 +35,8 @@ class BayesianSignedRank(NamedResult):
     p_second : ndarray of shape (n_pairs,)
         Posterior probability that the second encoder's code is practically shorter.
     rope : float
-        Relative difference below which codelengths count as equivalent.
+        Codelengths are equivalent if they differ by less than this share of the
+        shorter one.
     n_draws : int
         Number of draws from the posterior. The standard error of a probability ``p`` is
         ``sqrt(p (1 - p) / n_draws)``.
@@ -64,13 +65,14 @@ def bayesian_signed_rank(
 ) -> BayesianSignedRank:
     """Compute probabilities that the first, the second or neither code is shorter.
 
-    A test of a difference cannot show that two encoders are practically equivalent, but
-    this test can. The data are the log ratios ``z_1, ..., z_n`` of a pair's
-    codelengths, one per dataset, and a pseudo-observation ``z_0 = 0`` from the prior.
+    A test of the hypothesis that two encoders do not differ cannot show that they are
+    practically equivalent, but this test can. The data are the log ratios ``z_1, ...,
+    z_n`` of a pair's codelengths, one per dataset, and a pseudo-observation ``z_0 = 0``
+    from the prior.
     The distribution of log ratios over datasets has a Dirichlet process prior. A draw
     from the posterior puts weights ``w`` on the data. The weights have a Dirichlet
-    distribution with parameters ``(s, 1, ..., 1)``. In each draw, three regions have
-    the weights::
+    distribution with parameters ``(s, 1, ..., 1)``, where ``s`` is the prior strength.
+    In each draw, three regions have the weights::
 
         first      sum of w_i w_j over i, j with z_i + z_j < -2 log(1 + rope)
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)
@@ -85,17 +87,18 @@ def bayesian_signed_rank(
     codelengths : array-like of shape (n_datasets, n_encoders)
         Positive codelengths, in the same unit within each row.
     rope : float, default=0.01
-        Region of practical equivalence. Codelengths are equivalent if the longer one is
-        less than ``1 + rope`` times as long, so 0.01 allows 1 %. With 0, no codelengths
-        are equivalent, and equal ones count half for each encoder.
+        Region of practical equivalence. Two codelengths are equivalent if the longer
+        one is less than ``1 + rope`` times the shorter one. So with 0.01, they may
+        differ by up to 1 %. With 0, no codelengths are equivalent, and equal ones count
+        half for each encoder.
     pairs : array-like of int of shape (n_pairs, 2), optional
-        The pairs to compare, given as column numbers. By default all pairs are
-        compared, for at most 40 encoders.
+        The pairs to compare, as column indices. By default, all pairs of at most 40
+        encoders are compared.
     top_k : int, optional
         Only compare the `top_k` encoders with the best average ranks. Ties go to the
         first columns.
     prior_strength : float, default=0.5
-        Weight ``s`` of the prior, as a positive number of datasets.
+        Weight of the prior. It counts like this number of datasets with equal codes.
     n_draws : int, default=50000
         Number of draws from the posterior. All pairs share the draws, so a pair's
         probabilities depend neither on other encoders nor on the pair's position.

@@ -1,4 +1,4 @@
-"""Score tables and encoder pairs: checks, average ranks, wins and log ratios."""
+"""Checks of score tables and of pairs of encoders, average ranks, wins, log ratios."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 
 Floats = NDArray[np.float64]
 
-# For more encoders, choose pairs. All pairs of 40 encoders already require 780 tests.
+# For more encoders, the user chooses pairs. All pairs of 40 encoders are 780 tests.
 MOST_ENCODERS = 40
 
 
@@ -29,8 +29,8 @@ class WinTable(NamedResult):
         Number of datasets on which the encoder of the row has a shorter code than the
         encoder of the column.
     ties : ndarray of int of shape (n_encoders, n_encoders)
-        Number of datasets on which neither code counts as shorter. The diagonal holds
-        the number of all datasets.
+        Number of datasets on which neither code counts as shorter. On the diagonal,
+        this is the number of all datasets.
     """
 
     wins: NDArray[np.intp]
@@ -38,7 +38,7 @@ class WinTable(NamedResult):
 
     @property
     def losses(self) -> NDArray[np.intp]:
-        """Number of datasets on which the encoder of the column wins."""
+        """Number of datasets on which the column's encoder has the shorter code."""
         return self.wins.T
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
@@ -58,8 +58,8 @@ def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:
     codelengths : array-like of shape (n_datasets, n_encoders)
         Positive codelengths, in the same unit within each row.
     rope : float, default=0
-        Codelengths tie if the ratio of the longer to the shorter is at most
-        ``1 + rope``. For example, 0.01 allows 1 %.
+        Codelengths tie if the longer one is at most ``1 + rope`` times the shorter one.
+        For example, with 0.01 codelengths tie if they differ by at most 1 %.
 
     Returns
     -------
@@ -89,11 +89,11 @@ def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:
 
 
 def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> Pairs:
-    """Return the column numbers (n_pairs, 2) of the pairs to compare."""
+    """Return the column indices (n_pairs, 2) of the pairs to compare."""
     n_encoders = table.shape[1]
     if n_encoders < 2:
         raise ValueError(
-            "The table must have at least 2 encoders to compare, got 1; add an encoder."
+            "Pairs need at least 2 encoders to compare, got 1; add another encoder."
         )
     if pairs is not None and top_k is not None:
         raise ValueError(
@@ -136,14 +136,14 @@ def _valid_pairs(pairs: ArrayLike, n_encoders: int) -> Pairs:
     array = array.astype(np.intp)
     if array.min() < 0 or array.max() >= n_encoders:
         raise ValueError(
-            f"`pairs` must name columns from 0 to {n_encoders - 1}, got "
+            f"`pairs` must hold columns from 0 to {n_encoders - 1}, got "
             f"{array.min()} to {array.max()}; for example, pass pairs=[(0, 1)]."
         )
     distinct = np.unique(np.sort(array, axis=1), axis=0)
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
         raise ValueError(
-            "`pairs` must pair two different encoders, and list each pair once, got "
-            f"columns {array.tolist()!r}; omit all other pairs."
+            "`pairs` must be different pairs of two columns, got "
+            f"{array.tolist()!r}; list each pair once, and no column with itself."
         )
     return array
 
@@ -160,7 +160,7 @@ def as_floats(name: str, values: ArrayLike) -> Floats:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         required = f"`{name}` must be numbers, in rows of equal length"
-        cure = "for example, pass frame.dropna().to_numpy(float)"
+        cure = "drop text, and fill or drop incomplete rows"
         raise ValueError(f"{required}, got {shortened(values)}; {cure}.") from error
 
 
@@ -170,10 +170,10 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; pass one row per dataset, with several orders the mean."
+            f"{table.shape}; pass one row per dataset, with several orders their mean."
         )
     if not np.isfinite(table).all():
-        cure = "omit that dataset (row) or that encoder (column)"
+        cure = "omit this dataset (row) or this encoder (column)"
         raise _entry_error(name, "finite", table, ~np.isfinite(table), cure)
     return table
 
@@ -182,7 +182,7 @@ def checked_codelengths(codelengths: ArrayLike) -> Floats:
     """Return a table of positive codelengths."""
     table = checked_scores(codelengths, "codelengths")
     if not (table > 0).all():
-        cure = "do not round them; if some are negative, use friedman_test"
+        cure = "do not round codelengths; if some are negative, use friedman_test"
         raise _entry_error("codelengths", "positive", table, table <= 0, cure)
     return table
 
@@ -242,7 +242,7 @@ def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
     Returns
     -------
     ranks : ndarray of shape (n_encoders,)
-        Average ranks between 1 and n_encoders. Encoders that tie on a dataset share the
+        Average ranks between 1 and n_encoders. On a dataset, tied encoders all get the
         mean of their ranks.
 
     Raises

@@ -14,7 +14,7 @@ from scipy.stats import chi2, f, rankdata, studentized_range
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult
 
-_COUNT = "pass n_encoders=table.shape[1], n_datasets=table.shape[0] of a score table"
+_COUNT = "pass n_encoders=scores.shape[1], at least 2, and n_datasets=scores.shape[0]"
 
 
 def nemenyi_critical_difference(
@@ -27,7 +27,7 @@ def nemenyi_critical_difference(
         CD = q sqrt(r (r + 1) / (6 N)) ,
 
     where ``q sqrt(2)`` is the upper `alpha` point of the studentized range of ``r``
-    normal means with infinitely many degrees of freedom.
+    normal variables with infinitely many degrees of freedom.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def nemenyi_critical_difference(
     n_datasets : int
         Number ``N`` of datasets, at least 1.
     alpha : float, default=0.1
-        Approximate probability of a false alarm over all pairs, between 0 and 1
+        Approximate probability of any false alarm among all pairs, between 0 and 1
         exclusive.
 
     Returns
@@ -122,9 +122,9 @@ def rank_groups(
     Parameters
     ----------
     average_ranks : array-like of shape (n_encoders,)
-        Finite average rank of each encoder.
+        Average rank of each encoder.
     critical_difference : float
-        The smallest significant difference, positive.
+        Smallest significant difference between two average ranks.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def rank_groups(
 
 
 def _scale(n_encoders: int, n_datasets: int) -> float:
-    """Return the unit in which the test measures differences of average ranks."""
+    """Return the unit in which Nemenyi's test measures rank differences."""
     _pairs.check_count("n_encoders", n_encoders, 2, _COUNT)
     _pairs.check_count("n_datasets", n_datasets, 1, _COUNT)
     return math.sqrt(n_encoders * (n_encoders + 1) / (12 * n_datasets))
@@ -185,17 +185,15 @@ class FriedmanTest:
     statistic : float
         Friedman's chi-square, corrected for ties.
     p_value : float
-        Approximate p-value of `statistic` with ``r - 1`` degrees of freedom. It is
-        conservative with few datasets.
+        Approximate p-value of `statistic`, from ``n_encoders - 1`` degrees of freedom.
+        It is conservative with few datasets.
     f_statistic : float
-        Iman and Davenport's F (infinite if all datasets give the same ranking).
+        Iman and Davenport's F. Infinite if all datasets give the same ranking.
     f_p_value : float
-        Approximate p-value of `f_statistic` with ``r - 1`` and ``(r - 1) (N - 1)``
-        degrees of freedom. It is exact if all datasets give the same ranking.
-    n_datasets : int
-        Number of datasets ``N``.
-    n_encoders : int
-        Number of encoders ``r``.
+        Approximate p-value of `f_statistic`, from ``n_encoders - 1`` and ``(n_encoders
+        - 1) (n_datasets - 1)`` degrees of freedom. It is exact if all datasets give the
+        same ranking.
+    n_datasets, n_encoders : int
     """
 
     statistic: float
@@ -209,7 +207,7 @@ class FriedmanTest:
 def friedman_test(scores: ArrayLike) -> FriedmanTest:
     """Test the hypothesis that no encoders differ, before comparing pairs.
 
-    Under the null hypothesis all orders of the encoders are equally likely on each
+    Under the null hypothesis, all rankings of the encoders are equally likely on each
     dataset. Let ``R_ij`` be the rank of encoder ``j`` of ``r`` on dataset ``i`` of
     ``N``, where tied encoders share the mean of their ranks::
 
@@ -217,8 +215,9 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
                / sum_ij (R_ij - (r + 1) / 2)^2
         F    = (N - 1) chi2 / (N (r - 1) - chi2) .
 
-    Without ties the denominator of ``chi2`` is ``N r (r^2 - 1) / 12``, as in the usual
-    formula. ``F`` is less conservative and a better approximation.
+    Without ties, the denominator of ``chi2`` is ``N r (r^2 - 1) / 12``, as in the usual
+    formula. The p-value of ``F`` is less conservative and more accurate than that of
+    ``chi2``.
 
     Parameters
     ----------
@@ -234,8 +233,7 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
     Raises
     ------
     ValueError
-        If `scores` is not a table of finite numbers, or has a single row or column. A
-        single dataset cannot show that a difference is not due to chance.
+        If `scores` is not a table of finite numbers, or has a single row or column.
 
     Notes
     -----
@@ -300,7 +298,7 @@ class RankIntervals(NamedResult):
         Bounds of each percentile interval.
     p_best : ndarray of shape (n_encoders,)
         Share of the resamples in which the encoder has the best average rank. If k
-        encoders tie for the best, each gets 1/k of the resample.
+        encoders tie for the best rank, the resample counts 1/k for each of them.
     level : float
         Share of the resamples between the bounds.
     n_resamples : int
@@ -331,9 +329,9 @@ def rank_intervals(
 ) -> RankIntervals:
     """Compute bootstrap intervals of average ranks by resampling datasets.
 
-    The datasets are treated as a sample of tasks. Each resample draws as many datasets
-    as there are, with replacement, and uses the same draw for all encoders. Orders of
-    the same data are not a sample of tasks, so average over orders first.
+    The datasets are treated as a sample of tasks. Each resample draws datasets with
+    replacement, as many as were given, and uses the same draw for all encoders. Orders
+    of the same data are not a sample of tasks, so average over orders first.
 
     Parameters
     ----------
@@ -350,7 +348,8 @@ def rank_intervals(
     Returns
     -------
     intervals : RankIntervals
-        Average ranks, interval bounds, and the share of resamples each encoder wins.
+        Average ranks, bounds of their intervals, and the share of the resamples in
+        which each encoder is best.
 
     Raises
     ------
@@ -394,7 +393,8 @@ def rank_intervals(
 def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
     """Return, for each column, the share of rows that it wins. The lowest score wins.
 
-    Tied columns share a row equally. If any score is NaN, so are all shares.
+    If k columns tie for the lowest score, the row counts 1/k for each. If any score is
+    NaN, so are all shares.
     """
     best = scores == scores.min(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):  # no column wins a row with NaN

@@ -26,7 +26,8 @@ class NamedResult(ABC):
     Attributes
     ----------
     encoder_names, dataset_names : sequence of str
-        Names of the columns and rows of the score table. If empty, indices are shown.
+        Names of the columns and rows of the table of scores. If empty, results show
+        indices.
     """
 
     encoder_names: Sequence[str] = ()

@@ -38,8 +38,9 @@ class PairwiseWilcoxon(NamedResult):
         Two-sided p-values, not corrected for the other pairs.
     adjusted_p_values : ndarray of shape (n_pairs,)
         P-values after Holm's correction. If you claim a difference for all pairs with
-        values below ``alpha``, the probability of any false claim is at most ``alpha``,
-        unless the pairs were chosen by their scores, as with `top_k`.
+        values of at most ``alpha``, the probability of any false claim is at most
+        ``alpha``. This does not hold if you chose the pairs by their scores, as with
+        `top_k`.
     """
 
     pairs: Pairs
@@ -62,16 +63,17 @@ def pairwise_wilcoxon(
     A signed-rank test ranks a pair's differences across datasets, so the differences
     need a common scale. Codelength differences have no common scale, since tasks differ
     in their numbers of classes and examples. So this test ranks ``log(first /
-    second)``, which is comparable. Unlike in the Nemenyi test, other encoders affect
-    the result of a pair only through Holm's correction.
+    second)``, which is comparable across tasks. In the Nemenyi test, a pair's p-value
+    depends on the codelengths of other encoders. Here, only Holm's correction depends
+    on them.
 
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders)
         Positive codelengths, in the same unit within each row.
     pairs : array-like of int of shape (n_pairs, 2), optional
-        The pairs to compare, given as column numbers. By default all pairs are
-        compared, for at most 40 encoders.
+        The pairs to compare, as column indices. By default, all pairs of at most 40
+        encoders are compared.
     top_k : int, optional
         Only compare the `top_k` encoders with the best average ranks. Ties go to the
         first columns. Holm's correction only counts pairs of these encoders and does
@@ -90,15 +92,15 @@ def pairwise_wilcoxon(
 
     Notes
     -----
-    Ties share the mean of their ranks. Log ratios whose sizes differ by at most 1e-12
-    are ties. Datasets on which both codes are equally long are ranked but count for
-    neither encoder (Pratt, 1959).
+    Tied log ratios share the mean of their ranks. Log ratios tie if their absolute
+    values differ by at most 1e-12. Datasets on which both codes are equally long are
+    ranked but count for neither encoder (Pratt, 1959).
 
-    Up to 100 datasets the p-value is exact, even with ties and zeros. Under the null
-    hypothesis, all ``2^n`` combinations of signs of the ``n`` nonzero differences are
+    Up to 100 datasets, the p-value is exact, even with ties and zeros. Under the null
+    hypothesis, all ``2^n`` combinations of signs of the ``n`` nonzero log ratios are
     equally likely given the ranks. Splitting the ranks of zeros evenly between the two
-    encoders (Demsar, 2006) would give the same p-value. For more datasets, a normal
-    distribution approximates the distribution of the rank sum.
+    encoders (Demsar, 2006) would give the same p-value. For more than 100 datasets, a
+    normal distribution approximates the distribution of the rank sum.
 
     The smallest possible exact p-value is ``2^(1 - n)``. With 4 datasets it is 0.125,
     so no pair can differ significantly at level 0.1. With 15 pairs and Holm's
@@ -138,8 +140,8 @@ def pairwise_wilcoxon(
 def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     """Adjust the p-values of several tests by Holm's method.
 
-    The smallest of ``m`` p-values is multiplied by ``m``, the next by ``m - 1`` and so
-    on. Adjusted p-values never decrease in this order and never exceed 1.
+    The smallest of ``m`` p-values is multiplied by ``m``, the next by ``m - 1``, and so
+    on. Each result is then replaced by the largest so far, but not by more than 1.
 
     Parameters
     ----------
@@ -150,7 +152,8 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     -------
     adjusted : ndarray of shape (n_tests,)
         Adjusted p-values in the order of `p_values`. If you reject all hypotheses with
-        values below ``alpha``, the probability of any false alarm is at most ``alpha``.
+        values of at most ``alpha``, the probability of any false alarm is at most
+        ``alpha``.
 
     Raises
     ------

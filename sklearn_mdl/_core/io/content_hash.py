@@ -77,7 +77,8 @@ def content_hash(content: object, names: dict[int, str] | None = None) -> str:
     try:
         return str(_Hasher({} if names is None else names).hash(content))
     except (PickleError, AttributeError, RuntimeError) as error:
-        raise TypeError(str(error)) from error
+        # Without the second argument, in which joblib repeats the error.
+        raise TypeError(str(*error.args[:1])) from error
 
 
 def readable(part: object, names: dict[int, str]) -> object:

@@ -109,8 +109,8 @@ def as_json(value: object, name: str) -> object:
         return {"class": class_name(type(value)), "params": given}
     raise TypeError(
         f"{name} must consist of None, numbers, text, lists, tuples, slices, arrays, "
-        f"dicts and estimators, got {value!r}; omit checkpoint and results, or replace "
-        "save by pickle.dump(estimator, file)"
+        f"dicts and estimators, got {value!r}; omit checkpoint, results or folder, or "
+        "replace save by pickle.dump(estimator, file)"
     )
 
 

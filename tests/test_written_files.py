@@ -281,6 +281,7 @@ OWN_NAMES = {
 REFUSED = (
     "is not; move it|is a file of another kind"
     "|must hold (arrays saved by sklearn_mdl|the settings of a race), but"
+    "|must be free for the description of losses.npy, but belongs to a store or another"
 )
 
 

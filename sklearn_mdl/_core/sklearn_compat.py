@@ -41,9 +41,8 @@ class Seed(Interval):
     def __str__(self) -> str:
         """Return the text that scikit-learn inserts into its error message."""
         return (
-            "an int of at least 0 (write random_state=0, or "
-            "random_state=secrets.randbits(31) for new orders each time), since "
-            "resumed calls and all calls in a search must draw the same orders"
+            "an int of at least 0 (for example, random_state=0), since "
+            "resumed calls and all calls in a search must use the same seed"
         )
 
 

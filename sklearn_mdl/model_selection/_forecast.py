@@ -109,12 +109,14 @@ class Forecast:
         """Return a table of the cells, and their total time and memory."""
         head = ["dataset", "encoder", "shape", "classes", "cells", "done"]
         table = Table([*head, "time", "memory"], list(map(_texts, self.rows)), n_left=2)
+        if not self.n_missing:
+            return f"{table.to_text()}\nAll cells are scored."
         return (
             f"{table.to_text()}\n"
             f"{self.n_missing} cell{'s' * (self.n_missing != 1)} to run, "
             f"{self.n_jobs} in parallel: about "
             f"{duration_text(self.seconds)} and {size_text(self.bytes)} (estimated "
-            f"from {WARM + TIMED} minibatches of each kind of cell)"
+            f"from {TIMED} minibatches of each kind of cell)"
         )
 
 
@@ -147,8 +149,9 @@ def forecast(
         per_row, row_bytes, state = tried.get(kind, (0.0, 0, 0))
         counts = n, *kind[:2], len(orders), n_done
         rows.append(ForecastRow(*names, *counts, n * per_row, n * row_bytes + state))
-    numbers = effective_n_jobs(n_jobs), jobs_at_once(n_jobs)
-    return Forecast(rows, *(min(number, max(1, len(tasks))) for number in numbers))
+    most = max(1, Forecast(rows, 1, 1).n_missing)
+    jobs, at_once = effective_n_jobs(n_jobs), jobs_at_once(n_jobs)
+    return Forecast(rows, min(jobs, most), min(at_once, most))
 
 
 def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:

@@ -72,7 +72,7 @@ def checked_labels(
     labels = np.asarray(as_labels(as_array(y)))
     if labels.ndim != 1 or not len(labels):
         required, cure = "at least one label, of shape (n_labels,)", "pass [label]"
-        raise invalid("y", required, labels.shape, f"{cure}, or y[:, 0] for a column")
+        raise invalid("y", required, labels.shape, f"{cure}, or np.ravel(y)")
     with warnings.catch_warnings():  # the labels of a few rows may all differ
         warnings.filterwarnings("ignore", "The number of unique classes")
         checked_targets(labels, "y", "real" if n_classes is None else "classes")
@@ -81,8 +81,8 @@ def checked_labels(
     classes = joined(known, labels)
     if len(classes) > n_classes:
         required, given = f"of at most {n_classes} classes in total", classes.tolist()
-        cure = f"correct {given[-1]!r}, or start a new race with n_classes={len(given)}"
-        cure += f" (--classes {len(given)})"
+        cure = f"start a new race with n_classes={len(given)} (--classes {len(given)})"
+        cure = f"correct misspelt labels, or {cure}"
         raise invalid("Labels", required, given, cure)
     return (labels[:, None] == classes).argmax(1), classes
 

@@ -172,7 +172,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     """
     given = _pairs.as_floats("p_values", p_values)
     if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
-        required, cure = "probabilities of shape (n_tests,)", "pass a list of p-values"
+        required, cure = "probabilities of shape (n_tests,)", "pass one for each test"
         raise _pairs.invalid("p_values", required, given.tolist(), cure)
     order = np.argsort(given)
     steps = np.arange(len(given), 0, -1) * given[order]

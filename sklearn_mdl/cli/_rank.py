@@ -160,8 +160,8 @@ def _check_pairs(options: argparse.Namespace) -> None:
         )
     if options.time_budget is not None:
         raise ValueError(
-            "--pairs needs the same number of orders for every encoder, got "
-            "--time-budget; leave out --pairs or --time-budget"
+            "--pairs cannot be combined with --time-budget, because a pair needs the "
+            "same orders as its encoders; leave out --pairs or --time-budget"
         )
 
 

@@ -113,7 +113,8 @@ def compare(
     """
     known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
     for name in settings.keys() - known:
-        text = f"compare takes the settings {sorted(known)}, got {name!r}; omit {name}"
+        cure = f"for a switcher's options, pass switcher=MDLReadoutSwitcher({name}=...)"
+        text = f"compare takes the settings {sorted(known)}, got {name!r}; {cure}"
         raise TypeError(text)
     if not isinstance(top_k, Integral) or top_k < 0:
         raise invalid("top_k", "an integer of at least 0", top_k, "pass top_k=3")
@@ -151,8 +152,9 @@ def _datasets_of(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> G
 
 def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, ...]:
     line = f"write compare(encoders, datasets={{{name!r}: (X, y)}})"
-    if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
-        kind = type(parts).__name__
+    is_tuple = isinstance(parts, tuple | list)
+    if not is_tuple or len(parts) not in (2, 3):
+        kind = f"{len(parts)} parts" if is_tuple else type(parts).__name__
         raise TypeError(
             f"Dataset {name!r} must be (X, y) or (X, y, groups), got {kind}; {line}"
         )
@@ -167,7 +169,7 @@ def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, ...]:
 
 
 def _one_dataset(encoders: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    if isinstance(y, str) and hasattr(X, "columns"):
+    if isinstance(y, str):
         (label,) = checked_columns([y], X, "y")
         return X[[c for c in dict.fromkeys(X.columns) if c != label]], X[label]
     if isinstance(encoders, str | PathLike) and Path(encoders).is_dir():
@@ -193,9 +195,8 @@ def _one_dataset(encoders: Any, X: Any, y: Any) -> tuple[Any, Any]:
     shape = np.shape(y)
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"y must hold one label for each row, got shape {shape}; write "
-            "compare(encoders, X, y[:, 0]) for the first column, or "
-            "MultiOutputSwitcher().fit(X, y) for all columns"
+            f"y must hold one label for each row, got shape {shape}; pass a single "
+            "column, or call MultiOutputSwitcher().fit(X, y) for all columns"
         )
     return X, y
 
@@ -221,10 +222,9 @@ def _encode(
         rows = None if encoders is None else given[dataset][0]
         for frame in (encoder, rows):
             check_order(frame, given[dataset][1], f"Encoder {name!r}")
-        encoded: Any
         start = time.perf_counter()
         try:
-            encoded = features_of(encoder, rows, name, cache, verbose=verbose)
+            encoded: Any = features_of(encoder, rows, name, cache, verbose=verbose)
         except Exception as error:
             if scorer.missing == "raise":
                 error.add_note(f"Encoder {name!r} on dataset {dataset!r}")

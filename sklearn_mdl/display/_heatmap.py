@@ -27,9 +27,8 @@ class RankingHeatmapDisplay(base.Display):
 
     ``"preferred-readout"`` shows the readout with the largest mean posterior, as in the
     paper's table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
-    summed by architecture (Li, Bornschein and Hutter, 2023, Section 4). Readouts are
-    numbered from the first, usually the simplest, to the last. Their colours have no
-    order.
+    summed by architecture (Li, Bornschein and Hutter, 2023, Section 4). Numbers are
+    positions in `readouts`, usually from simple to deep. Colours have no order.
 
     Parameters
     ----------

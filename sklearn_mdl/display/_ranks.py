@@ -209,7 +209,8 @@ class RankDisplay(base.Display):
             If True, the x-axis is logarithmic. Only used for ``"by-size"``.
         max_named : int, default=12
             For ``"by-size"``, the largest number of encoders with a colour and a legend
-            entry, chosen by best rank at any size. All other encoders are grey.
+            entry, chosen by the best of their ranks at all sizes. All other encoders
+            are grey.
         styles : mapping of str to int, optional
             Colour number of each encoder, to give a name the same colour in several
             figures. By default the numbers follow the average rank or, for

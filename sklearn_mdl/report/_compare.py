@@ -45,8 +45,8 @@ def compare(
     ``compare({"clip": A, "dino": B}, y=y)`` compares arrays, ``compare([encoder, None],
     X, y)`` runs encoders on X, and ``compare(encoders, datasets={"w": (X, y)})``
     compares encoders on several datasets. The function runs the encoders, fits a
-    :class:`~sklearn_mdl.RepresentationScorer` and states the result in words. Use the
-    scorer itself for more settings and results.
+    :class:`~sklearn_mdl.RepresentationScorer` and states the result in words. The
+    comparison's attribute ``scorer`` has all other results.
 
     Parameters
     ----------
@@ -67,8 +67,9 @@ def compare(
     X : array-like of shape (n_samples, ...), default=None
         Rows to encode, or None if features are given for every encoder.
     y : array-like of shape (n_samples,), default=None
-        Labels, either classes or real numbers. Floats are real numbers unless all are
-        whole. If X is a data frame, `y` may be the name of a column.
+        Labels, either classes or real numbers. Without `switcher` and `targets`, floats
+        are real numbers unless all are whole. If X is a data frame, `y` may be the name
+        of a column.
     datasets : mapping or path-like, default=None
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` without `encoders`.
         An optional third entry holds the group of each row. A path is read by

@@ -217,7 +217,7 @@ class Comparison:
         dataset : str, default=None
             Name of the dataset. Not needed if there is only one.
         **options
-            Parameters of ``LearningCurveDisplay.plot``, such as ``ax``.
+            Passed to the display's ``from_scorer``, such as ``ax``.
 
         Returns
         -------

@@ -91,7 +91,7 @@ def page_of(
     if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
             "The losses of some cells are missing in results=FOLDER, so their learning "
-            "curves are left out; call fit again to compute the losses"
+            "curves are left out; call compare or fit again to compute them"
         )
     return _template().render(
         result=comparison, protocols=protocols, view=View(comparison), framed=framed

@@ -561,3 +561,11 @@ def test_options_of_a_switcher_and_datasets_of_four_parts_are_refused():
     said += "compare(encoders, datasets={'d': (X, y)})"
     with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
         compare({"a": None}, datasets={"d": (A, Y, Y, Y)})
+
+
+def test_lists_of_rows_are_to_be_passed_as_arrays():
+    said = "Encoder 'a' must be given rows to encode, got none; write "
+    said += """compare({"a": encoder}, X, y), or pass features of 'a' as an array"""
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        compare({"a": A.tolist()}, y=Y)
+    compare({"a": np.array(A.tolist())}, y=Y, **QUICK)

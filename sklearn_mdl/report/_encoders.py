@@ -121,9 +121,9 @@ def _output_of(
     if isinstance(encoder, list | tuple) and encoder and hasattr(X, "columns"):
         return X[checked_columns(encoder, X, f"Columns of encoder {name!r}")]
     if X is None:
-        line = f'compare({{"{name}": encoder}}, X, y)'
         raise ValueError(
-            f"Encoder {name!r} must be given rows to encode, got none; write {line}"
+            f"Encoder {name!r} must be given rows to encode, got none; write compare("
+            f'{{"{name}": encoder}}, X, y), or pass features of {name!r} as an array'
         )
     run = _encoder_of(encoder, X, name, verbose)
     if callable(run) and not hasattr(run, "transform"):

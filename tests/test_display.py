@@ -942,6 +942,9 @@ def test_the_map_of_a_ranking_has_the_best_on_top():
     scorer.cells_[0].n_classes = 0  # real-valued labels have no uniform code
     display = RankingHeatmapDisplay.from_scorer(scorer)
     assert "a Gaussian code without features" in display.ax_.get_xlabel()
+    scorer.cells_.append(SimpleNamespace(n_classes=2))  # some labels are classes
+    said = "the uniform code or, for real-valued labels, a Gaussian code without "
+    assert RankingHeatmapDisplay.from_scorer(scorer).reference == f"{said}features"
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,9 @@ class RankingHeatmapDisplay(base.Display):
         else:
             values = scorer.savings_per_example(reference).T[order]
         axes = [scorer.encoder_names_[i] for i in order], scorer.dataset_names_
-        is_real = not any(cell.n_classes for cell in scorer.cells_)
-        code = _GAUSSIAN if is_real else _CODES.get(reference, reference)
+        kinds = sorted({bool(cell.n_classes) for cell in scorer.cells_}, reverse=True)
+        codes = [_CODES.get(reference, reference) if k else _GAUSSIAN for k in kinds]
+        code = " or, for real-valued labels, ".join(codes)
         display = cls(values, *axes, kind=kind, reference=code, readouts=readouts)
         return display.plot(**plot_options)
 

@@ -21,9 +21,9 @@ class LearningCurveDisplay(base.Display):
 
     With a target loss `epsilon`, each curve has two summaries (Whitney et al., 2020).
     The sample complexity, drawn as a dot, is the number of labels needed until the mean
-    losses of intervals stay at or below `epsilon`. The surplus description length is
-    what labels cost above `epsilon` each, added up over all intervals whose mean loss
-    exceeds `epsilon`. In the legend, ``>`` marks a lower bound, for a curve that ends
+    losses of intervals stay at or below `epsilon`. The surplus description length is a
+    sum: each interval whose mean loss exceeds `epsilon` adds the excess times its
+    number of labels. In the legend, ``>`` marks a lower bound, for a curve that ends
     too early.
 
     Parameters

@@ -327,5 +327,4 @@ def _mean_curve(curves: Sequence[Floats]) -> Floats:
     """Return the mean of curves, which may have different numbers of points."""
     places = np.linspace(0, 1, max(map(len, curves)))
     resampled = [np.interp(places, np.linspace(0, 1, len(c)), c) for c in curves]
-    mean_curve: Floats = np.mean(resampled, axis=0)
-    return mean_curve
+    return np.asarray(np.mean(resampled, axis=0), dtype=np.float64)

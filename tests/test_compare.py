@@ -1,6 +1,7 @@
 """The commonest first calls of ``compare``: each works, or names the line that does."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -569,3 +570,13 @@ def test_lists_of_rows_are_to_be_passed_as_arrays():
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
         compare({"a": A.tolist()}, y=Y)
     compare({"a": np.array(A.tolist())}, y=Y, **QUICK)
+
+
+def test_curves_without_any_losses_say_what_to_do(tmp_path):
+    comparison = compare({"a": A}, y=Y, results=tmp_path, **QUICK)
+    shutil.rmtree(tmp_path / "cells")
+    said = "All losses are missing; call compare or fit again"
+    with pytest.raises(FileNotFoundError, match=f"^{said}$"):
+        _ = comparison.curves
+    again = compare({"a": A}, y=Y, results=tmp_path, **QUICK)
+    assert len(again.curves)

@@ -187,11 +187,19 @@ def test_rank_shows_what_one_encoder_adds_to_another(study, capsys):
 
 
 @pytest.mark.parametrize(
-    "given", [["--pairs", "1"], ["--pairs", "3", "--time-budget", "9"]]
+    ("given", "said"),
+    [
+        (["--pairs", "1"], "--pairs must be at least 2, got 1; pass --pairs 3"),
+        (
+            ["--pairs", "3", "--time-budget", "9"],
+            "--pairs cannot be combined with --time-budget, because a pair needs the "
+            "same orders as its encoders; leave out --pairs or --time-budget",
+        ),
+    ],
 )
-def test_pairs_that_cannot_be_compared_are_refused(study, capsys, given):
+def test_pairs_that_cannot_be_compared_are_refused(study, capsys, given, said):
     assert quick_rank(study, *given)[0] == 2
-    assert "--pairs" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"sklearn-mdl rank: {said}\n"
 
 
 @pytest.mark.slow

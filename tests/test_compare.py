@@ -1,6 +1,7 @@
 """The commonest first calls of ``compare``: each works, or names the line that does."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -105,9 +106,13 @@ def test_a_frame_of_polars_gives_labels_and_columns():
 
 def test_names_that_are_no_columns_are_named():
     frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(13)])
-    words = "must be among the columns of X, got 'zz'; pass a name such as 'c0'"
-    with pytest.raises(ValueError, match=f"^y {words}"):
+    words = "must be among the columns of X, got 'zz'; pass for example 'c0'"
+    with pytest.raises(ValueError, match=f"^y {words}$"):
         compare({"all": None}, frame, "zz")
+    said = "y must be among the columns of X, got 'zz'; pass an array"
+    for rows in (X, None):
+        with pytest.raises(ValueError, match=f"^{said}$"):
+            compare({"all": A}, rows, "zz")
     with pytest.raises(ValueError, match=f"^Columns of encoder 'a' {words}"):
         compare({"a": ["c0", "zz"]}, frame, Y)
 
@@ -241,9 +246,10 @@ def test_models_that_encode():
     expected = code(Texts().encode(TEXTS))
     found = compare([Texts().encode], TEXTS, Y, **QUICK)
     assert found.scorer.codelengths_.item() == expected
-    line = r"for a text model pass SentenceTransformer\('sentence-transformers/all-x'\)"
-    with pytest.raises(ValueError, match=line):
-        compare(["sentence-transformers/all-x"], TEXTS, Y)
+    said = "A string must name a timm model or a .npy, .npz or .safetensors file, got "
+    said += "'org/all-x'; for a text model, pass SentenceTransformer('org/all-x')"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        compare(["org/all-x"], TEXTS, Y)
 
 
 def test_models_of_hugging_face():
@@ -320,7 +326,9 @@ def test_bars_say_what_they_count(late, capsys, monkeypatch):
 
 def test_two_columns_of_labels():
     columns = np.c_[Y, Y % 2]
-    with pytest.raises(ValueError, match=r"y\[:, 0\].*MultiOutputSwitcher\(\)\.fit"):
+    said = f"y must hold one label for each row, got shape {columns.shape}; pass a "
+    said += "single column, or call MultiOutputSwitcher().fit(X, y) for all columns"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         compare({"a": A}, y=columns)
     assert np.isfinite(MultiOutputSwitcher(SWITCHER).fit(A, columns).codelength_)
 
@@ -542,3 +550,33 @@ def test_a_wrong_number_of_encoders_to_pair_is_refused_first(wrong):
 
     with pytest.raises(ValueError, match="top_k must be an integer of at least 0, got"):
         compare(never, X, Y, top_k=wrong)
+
+
+def test_options_of_a_switcher_and_datasets_of_four_parts_are_refused():
+    known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
+    said = f"compare takes the settings {sorted(known)}, got 'readouts'; for a "
+    said += "switcher's options, pass switcher=MDLReadoutSwitcher(readouts=...)"
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+        compare({"a": A}, y=Y, readouts="linear")
+    said = "Dataset 'd' must be (X, y) or (X, y, groups), got 4 parts; write "
+    said += "compare(encoders, datasets={'d': (X, y)})"
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+        compare({"a": None}, datasets={"d": (A, Y, Y, Y)})
+
+
+def test_lists_of_rows_are_to_be_passed_as_arrays():
+    said = "Encoder 'a' must be given rows to encode, got none; write "
+    said += """compare({"a": encoder}, X, y), or pass features of 'a' as an array"""
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        compare({"a": A.tolist()}, y=Y)
+    compare({"a": np.array(A.tolist())}, y=Y, **QUICK)
+
+
+def test_curves_without_any_losses_say_what_to_do(tmp_path):
+    comparison = compare({"a": A}, y=Y, results=tmp_path, **QUICK)
+    shutil.rmtree(tmp_path / "cells")
+    said = "All losses are missing; call compare or fit again"
+    with pytest.raises(FileNotFoundError, match=f"^{said}$"):
+        _ = comparison.curves
+    again = compare({"a": A}, y=Y, results=tmp_path, **QUICK)
+    assert len(again.curves)

@@ -164,7 +164,7 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
 )
 def test_what_is_not_fitted_is_refused(draw, attribute):
     both = draw.__self__ in (CodelengthDisplay, LearningCurveDisplay)
-    cure = "pass a fitted RepresentationScorer"
+    cure = "pass a fitted RepresentationScorer, such as comparison.scorer"
     cure += ", or call from_estimator for a switcher" * both
     if draw.__name__ == "from_estimator":
         cure = "pass a fitted switcher, such as pipeline[-1] or search.best_estimator_"
@@ -258,8 +258,8 @@ def test_a_reference_unlike_all_names_is_to_be_passed_as_an_array(curves):
 
 def test_codelengths_of_a_retired_readout_are_to_be_filled():
     losses = np.array([0.5, np.nan])
-    said = "curve 'mlp' must be without NaN, got 1 NaN among 2 numbers; omit it "
-    said += "or, for a retired readout, pass "
+    said = "curve 'mlp' must be without NaN, got 1 NaN among 2 numbers; pass a "
+    said += "code without NaN or, for losses of a retired readout, "
     said += "np.where(np.isnan(losses), switcher.switching_codelengths_, losses)"
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         CodelengthDisplay.from_codelengths({"mlp": losses})
@@ -638,7 +638,9 @@ def test_bad_posteriors_are_refused(posterior, message):
 
 @pytest.mark.parametrize("steps", [[0], [1, 0], [3, 3]])
 def test_steps_of_a_posterior_must_increase_row_by_row(steps):
-    with pytest.raises(ValueError, match="steps must be 2 increasing numbers"):
+    said = "steps must be 2 strictly increasing numbers, one for each row, got "
+    said += f"{steps}; omit steps or, for the posterior of a trace, pass trace.steps"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         PosteriorDisplay([[0.5, 0.5], [0.9, 0.1]], ["a", "b"], steps)
 
 
@@ -940,6 +942,9 @@ def test_the_map_of_a_ranking_has_the_best_on_top():
     scorer.cells_[0].n_classes = 0  # real-valued labels have no uniform code
     display = RankingHeatmapDisplay.from_scorer(scorer)
     assert "a Gaussian code without features" in display.ax_.get_xlabel()
+    scorer.cells_.append(SimpleNamespace(n_classes=2))  # some labels are classes
+    said = "the uniform code or, for real-valued labels, a Gaussian code without "
+    assert RankingHeatmapDisplay.from_scorer(scorer).reference == f"{said}features"
 
 
 @pytest.mark.parametrize(

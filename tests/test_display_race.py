@@ -1,5 +1,7 @@
 """Figures of a race, against the numbers of the race."""
 
+import re
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -69,7 +71,9 @@ def test_what_is_no_race_is_refused(race):
         RaceDisplay.from_race(EncoderRace(NAMES, 2))
     table = np.zeros((4, 2))
     options = {"threshold": 20.0, "eliminated_at": {}, "leader": "a"}
-    with pytest.raises(ValueError, match="Arrays must be of shape"):
+    said = "log_e_values, lower, upper must be of shape (n_labels, 2), n_labels > 0, "
+    said += "got (0, 2); call race.update(X, y), or pass *race.history()"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         RaceDisplay(["a", "b"], table, table, table[:0], **options)
     with pytest.raises(ValueError, match="leader must be one of"):
         RaceDisplay(["a", "b"], table, table, table, **options | {"leader": "c"})

@@ -1,6 +1,7 @@
 """Displays of encoders on datasets, against the same numbers computed again."""
 
 import csv
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -208,7 +209,9 @@ def test_bad_ranks_are_refused(ranks, message):
 
 
 def test_codelengths_without_end_have_no_boxes():
-    with pytest.raises(ValueError, match="codelengths must be finite, 2-D"):
+    cure = "omit datasets (rows) or encoders (columns) with NaN or inf"
+    said = f"codelengths must be 2-D and finite, got [[1.0, inf]]; {cure}"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         RankDisplay.from_codelengths([[1.0, np.inf]], ["a", "b"])
 
 

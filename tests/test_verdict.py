@@ -727,7 +727,8 @@ def test_rank_takes_a_choice_and_has_a_folder_by_default(tmp_path, monkeypatch, 
         assert "got 'none'; pass " in error
         assert names in error
     assert main(["rank", str(features), "--max-rows", "0"]) == 2
-    assert "--max-rows must be at least 1, got 0" in capsys.readouterr().err
+    said = "--max-rows must be at least 1, got 0; pass --max-rows 1000"
+    assert capsys.readouterr().err == f"sklearn-mdl rank: {said}\n"
 
 
 # The page

@@ -298,10 +298,12 @@ def test_the_display_of_too_few_labels_says_what_to_do():
     switcher = MDLReadoutSwitcher(readouts).fit(X, y, groups=np.zeros(4))
     found = compare_views(switcher)
     assert np.isnan(found.probabilities).all()
-    words = r"too few labels\), got .*; fit the switcher on .* view_posterior_\[-1\]$"
-    with pytest.raises(ValueError, match=words):
+    said = "posterior must be without NaN (too few labels), got array([nan, nan]); fit "
+    said += "the switcher on more labels, or call from_estimator(switcher)"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         ViewPosteriorDisplay.from_comparison(found)
-    ViewPosteriorDisplay(switcher.view_posterior_[-1], found.names)
+    drawn = ViewPosteriorDisplay.from_estimator(switcher).values
+    assert_array_equal(drawn.ravel(), switcher.view_posterior_[-1])
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,7 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
         return chosen
     if most < 1:
         raise ValueError(
-            f"--max-rows must be at least 1, got {most}; for example, pass "
-            "--max-rows 1000"
+            f"--max-rows must be at least 1, got {most}; pass --max-rows 1000"
         )
     drawn = {}
     for name, (arrays, *rest) in chosen.items():  # rest holds labels[, groups]
@@ -297,7 +296,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise FileExistsError(
-            f"Results must go to a folder, got the file {str(path)!r}; pass another DIR"
+            f"Results must go to a folder, got the file {str(path)!r}; change --out"
         ) from error
 
 

@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
         "race the encoders on each dataset first, and do not score those that lose to "
-        "the same encoder on every dataset; N, such as 0.05, is the approximate "
+        "the same encoder on every dataset; N, such as 0.05, limits approximately the "
         "probability of eliminating the best encoder on a dataset (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
@@ -160,8 +160,8 @@ def _check_pairs(options: argparse.Namespace) -> None:
         )
     if options.time_budget is not None:
         raise ValueError(
-            "--pairs needs the same number of orders for every encoder, got "
-            "--time-budget; leave out --pairs or --time-budget"
+            "--pairs cannot be combined with --time-budget, because a pair needs the "
+            "same orders as its encoders; leave out --pairs or --time-budget"
         )
 
 

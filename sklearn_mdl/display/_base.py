@@ -48,11 +48,11 @@ NARROW = 3.6  # inches; narrower axes have their legend below
 CHARACTER = 0.075  # inches, the mean width of a character
 # What messages advise
 SWITCHER = "pass a fitted switcher, such as pipeline[-1] or search.best_estimator_"
-SCORER = "pass a fitted RepresentationScorer"
+SCORER = "pass a fitted RepresentationScorer, such as comparison.scorer"
 CURVE = f"{SWITCHER}, or call from_scorer for a RepresentationScorer"
 CURVES = f"{SCORER}, or call from_estimator for a switcher"
-FILL = "omit it or, for a retired readout, pass np.where(np.isnan(losses), "
-FILL += "switcher.switching_codelengths_, losses)"
+FILL = "pass a code without NaN or, for losses of a retired readout, "
+FILL += "np.where(np.isnan(losses), switcher.switching_codelengths_, losses)"
 
 
 class Readout(Protocol):
@@ -188,7 +188,7 @@ def vector(values: ArrayLike, name: str, cure: str = FILL) -> Floats:
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
-        cure = "pass one or more numbers in a 1-D array, for example with np.ravel"
+        cure = "pass one or more numbers in a 1-D array"
         raise invalid(name, "of shape (n,), n > 0", array.shape, cure)
     if n_missing := int(np.isnan(array).sum()):
         given = f"{n_missing} NaN among {array.size}"
@@ -211,7 +211,7 @@ def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != len(names) or not array.size:
         required = f"of shape (n, {len(names)}), n > 0"
-        raise invalid(name, required, array.shape, "pass a number per name in each row")
+        raise invalid(name, required, array.shape, "pass a column for each name")
     return array
 
 

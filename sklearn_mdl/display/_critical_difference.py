@@ -62,8 +62,8 @@ class CriticalDifferenceDisplay(base.Display):
             required = "of two or more encoders"
             raise invalid("A ranking", required, self.names, "rank more encoders")
         if self.average_ranks.min() < 1:
-            given, cure = self.average_ranks.tolist(), "pass average_ranks(codelengths)"
-            raise invalid("average_ranks", "at least 1", given, cure)
+            cure = "pass sklearn_mdl.ranking.average_ranks(codelengths)"
+            raise invalid("average_ranks", "at least 1", average_ranks, cure)
         if not 0 < cd < np.inf:
             cure = "call sklearn_mdl.ranking.nemenyi_critical_difference to compute it"
             raise invalid("critical_difference", "positive and finite", cd, cure)

@@ -27,9 +27,8 @@ class RankingHeatmapDisplay(base.Display):
 
     ``"preferred-readout"`` shows the readout with the largest mean posterior, as in the
     paper's table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
-    summed by architecture (Li, Bornschein and Hutter, 2023, Section 4). Readouts are
-    numbered from the first, usually the simplest, to the last. Their colours have no
-    order.
+    summed by architecture (Li, Bornschein and Hutter, 2023, Section 4). Numbers are
+    positions in `readouts`, usually from simple to deep. Colours have no order.
 
     Parameters
     ----------
@@ -128,8 +127,9 @@ class RankingHeatmapDisplay(base.Display):
         else:
             values = scorer.savings_per_example(reference).T[order]
         axes = [scorer.encoder_names_[i] for i in order], scorer.dataset_names_
-        is_real = not any(cell.n_classes for cell in scorer.cells_)
-        code = _GAUSSIAN if is_real else _CODES.get(reference, reference)
+        kinds = sorted({bool(cell.n_classes) for cell in scorer.cells_}, reverse=True)
+        codes = [_CODES.get(reference, reference) if k else _GAUSSIAN for k in kinds]
+        code = " or, for real-valued labels, ".join(codes)
         display = cls(values, *axes, kind=kind, reference=code, readouts=readouts)
         return display.plot(**plot_options)
 

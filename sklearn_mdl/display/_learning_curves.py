@@ -21,9 +21,10 @@ class LearningCurveDisplay(base.Display):
 
     With a target loss `epsilon`, each curve has two summaries (Whitney et al., 2020).
     The sample complexity, drawn as a dot, is the number of labels needed until the mean
-    losses of intervals stay at or below `epsilon`. The surplus description length adds
-    up the nats by which labels cost more than `epsilon`, on average over an interval.
-    In the legend, ``>`` marks a lower bound, for a curve that ends too early.
+    losses of intervals stay at or below `epsilon`. The surplus description length is a
+    sum: each interval whose mean loss exceeds `epsilon` adds the excess times its
+    number of labels. In the legend, ``>`` marks a lower bound, for a curve that ends
+    too early.
 
     Parameters
     ----------

@@ -71,8 +71,9 @@ class PosteriorDisplay(base.Display):
             )
         self.steps = np.arange(n_samples) if steps is None else np.asarray(steps)
         if self.steps.shape != (n_samples,) or (np.diff(self.steps) <= 0).any():
-            required = f"{n_samples} increasing numbers or None"
-            raise invalid("steps", required, self.steps.tolist(), "pass trace.steps")
+            required = f"{n_samples} strictly increasing numbers, one for each row"
+            cure = "omit steps or, for the posterior of a trace, pass trace.steps"
+            raise invalid("steps", required, self.steps.tolist(), cure)
 
     @classmethod
     def from_estimator(

@@ -90,7 +90,8 @@ class RaceDisplay(base.Display):
         for table in tables:
             if table.shape != (len(tables[0]), len(names)) or not len(table):
                 required = f"of shape (n_labels, {len(names)}), n_labels > 0"
-                raise invalid("Arrays", required, table.shape, "pass race.history()")
+                cure = "call race.update(X, y), or pass *race.history()"
+                raise invalid("log_e_values, lower, upper", required, table.shape, cure)
 
     @classmethod
     def from_race(cls, race: Race, **plot_options: Any) -> Self:

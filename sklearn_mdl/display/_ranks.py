@@ -92,9 +92,9 @@ class RankDisplay(base.Display):
         self.names, self.kind = list(names), kind
         self.ranks = base.columns(ranks, "ranks", self.names)
         if not ((self.ranks >= 1) & (self.ranks <= len(self.names))).all():
-            required = f"between 1 and {len(self.names)}"
             limits = [float(self.ranks.min()), float(self.ranks.max())]
-            raise invalid("ranks", required, limits, "pass rankdata(nats, axis=1)")
+            cure = "pass scipy.stats.rankdata(codelengths, axis=1)"
+            raise invalid("ranks", f"between 1 and {len(self.names)}", limits, cure)
         self.intervals: RankIntervals | None = None
         if kind == "by-size":
             self.sizes = _checked_sizes(sizes)
@@ -145,8 +145,8 @@ class RankDisplay(base.Display):
         base.check_choice(kind, "kind", KINDS[:2])
         table = np.asarray(codelengths, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            cure = "pass a row per dataset, and omit rows or columns with NaN or inf"
-            raise invalid("codelengths", "finite, 2-D", table.tolist(), cure)
+            cure = "omit datasets (rows) or encoders (columns) with NaN or inf"
+            raise invalid("codelengths", "2-D and finite", table.tolist(), cure)
         return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
 
     @classmethod
@@ -209,7 +209,8 @@ class RankDisplay(base.Display):
             If True, the x-axis is logarithmic. Only used for ``"by-size"``.
         max_named : int, default=12
             For ``"by-size"``, the largest number of encoders with a colour and a legend
-            entry, chosen by best rank at any size. All other encoders are grey.
+            entry, chosen by the best of their ranks at all sizes. All other encoders
+            are grey.
         styles : mapping of str to int, optional
             Colour number of each encoder, to give a name the same colour in several
             figures. By default the numbers follow the average rank or, for

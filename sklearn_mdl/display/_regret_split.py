@@ -72,7 +72,8 @@ class RegretSplitDisplay(base.Display):
         self.learning = float(learning)
         nats = [self.learning, *self.codelengths.tolist()]
         if not np.isfinite(nats).all():
-            raise invalid("learning and codelengths", "finite", nats, "clip losses")
+            cure = "for infinite losses, pass np.minimum(losses, 50)"
+            raise invalid("learning and codelengths", "finite", nats, cure)
         if upper_bounds is None:
             upper_bounds = dict.fromkeys(self.names, np.nan)
         if set(upper_bounds) != set(self.names):

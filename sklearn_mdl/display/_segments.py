@@ -99,9 +99,8 @@ class SegmentsDisplay(base.Display):
         self.lines_: dict[str, base.Artist] = {}
         for i, name in enumerate(drawn):
             heights = table[name].to_numpy() / np.diff(edges)
-            style: base.Style = {"baseline": None, "linewidth": 1.6}
-            style |= base.line_style(i)
-            self.lines_[name] = ax.stairs(heights, edges, **style)
+            style: base.Style = {"linewidth": 1.6, **base.line_style(i)}
+            self.lines_[name] = ax.stairs(heights, edges, baseline=None, **style)
         low, high = self.segments.intervals.T
         ax.stairs(high, edges, baseline=low, fill=True, color="0.85", zorder=0.5)
         ax.margins(x=0.0)

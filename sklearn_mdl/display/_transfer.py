@@ -58,7 +58,7 @@ class TransferDisplay(base.Display):
         self.intervals = np.asarray(given, dtype=float)
         shapes = self.transfer.shape, self.intervals.shape
         if shapes != (shape, (*shape, 2)) or len(names) < 2:
-            required = f"of shapes {shape} and {(*shape, 2)} to match 2 or more names"
+            required = f"of shapes (n, n) and (n, n, 2), n > 1, here n = {len(names)}"
             cure = "pass transfer_, task_names_, transfer_intervals_ of a TaskSequence"
             given = shapes[:1] if intervals is None else shapes
             raise invalid("transfer and intervals", required, given, cure)

@@ -57,7 +57,7 @@ class ViewPosteriorDisplay(base.Display):
     def __init__(self, posterior: ArrayLike, names: Sequence[str]) -> None:
         parts = [str(name).partition("|") for name in names]
         if np.isnan(np.asarray(posterior, dtype=np.float64)).any():
-            cure = "fit the switcher on more labels, or pass view_posterior_[-1]"
+            cure = "fit the switcher on more labels, or call from_estimator(switcher)"
             raise invalid("posterior", "without NaN (too few labels)", posterior, cure)
         (shares,) = base.vectors([str(name) for name in names], posterior=posterior)
         if shares.min() < 0 or not np.isclose(shares.sum(), 1.0, rtol=0.0, atol=1e-5):
@@ -69,8 +69,8 @@ class ViewPosteriorDisplay(base.Display):
         for share, (layer, _, position) in zip(shares, parts, strict=True):
             place = self.layers.index(layer), self.positions.index(position)
             if not np.isnan(self.values[place]):
-                required, cure = "unique", "for example, write 'layer 3|last 2'"
-                raise invalid("names", required, list(names), cure)
+                cure = "write for example 'layer 3|last' and 'layer 3|mean'"
+                raise invalid("names", "unique", list(names), cure)
             self.values[place] = share
 
     @classmethod
@@ -130,8 +130,7 @@ class ViewPosteriorDisplay(base.Display):
         else:
             width, height = base.inches_of(self._use_axes(ax, 0, 0))
             inches = 0.7 * width, 0.8 * height
-        top = float(np.nanmax(self.values))
-        style: base.Style = {"cmap": "cividis", "vmin": 0.0, "vmax": top}
+        style: base.Style = {"cmap": "cividis", "vmin": 0.0}
         self.image_ = self.ax_.imshow(self.values, aspect="auto", **style)
         size = min(8.0, base.size_for(n_layers, inches[1]))
         for (i, j), share in np.ndenumerate(self.values):

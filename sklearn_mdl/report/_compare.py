@@ -45,8 +45,8 @@ def compare(
     ``compare({"clip": A, "dino": B}, y=y)`` compares arrays, ``compare([encoder, None],
     X, y)`` runs encoders on X, and ``compare(encoders, datasets={"w": (X, y)})``
     compares encoders on several datasets. The function runs the encoders, fits a
-    :class:`~sklearn_mdl.RepresentationScorer` and states the result in words. Use the
-    scorer itself for more settings and results.
+    :class:`~sklearn_mdl.RepresentationScorer` and states the result in words. The
+    comparison's attribute ``scorer`` has all other results.
 
     Parameters
     ----------
@@ -67,8 +67,9 @@ def compare(
     X : array-like of shape (n_samples, ...), default=None
         Rows to encode, or None if features are given for every encoder.
     y : array-like of shape (n_samples,), default=None
-        Labels, either classes or real numbers. Floats are real numbers unless all are
-        whole. If X is a data frame, `y` may be the name of a column.
+        Labels, either classes or real numbers. Without `switcher` and `targets`, floats
+        are real numbers unless all are whole. If X is a data frame, `y` may be the name
+        of a column.
     datasets : mapping or path-like, default=None
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` without `encoders`.
         An optional third entry holds the group of each row. A path is read by
@@ -113,7 +114,8 @@ def compare(
     """
     known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
     for name in settings.keys() - known:
-        text = f"compare takes the settings {sorted(known)}, got {name!r}; omit {name}"
+        cure = f"for a switcher's options, pass switcher=MDLReadoutSwitcher({name}=...)"
+        text = f"compare takes the settings {sorted(known)}, got {name!r}; {cure}"
         raise TypeError(text)
     if not isinstance(top_k, Integral) or top_k < 0:
         raise invalid("top_k", "an integer of at least 0", top_k, "pass top_k=3")
@@ -151,8 +153,9 @@ def _datasets_of(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> G
 
 def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, ...]:
     line = f"write compare(encoders, datasets={{{name!r}: (X, y)}})"
-    if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
-        kind = type(parts).__name__
+    is_tuple = isinstance(parts, tuple | list)
+    if not is_tuple or len(parts) not in (2, 3):
+        kind = f"{len(parts)} parts" if is_tuple else type(parts).__name__
         raise TypeError(
             f"Dataset {name!r} must be (X, y) or (X, y, groups), got {kind}; {line}"
         )
@@ -167,7 +170,7 @@ def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, ...]:
 
 
 def _one_dataset(encoders: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    if isinstance(y, str) and hasattr(X, "columns"):
+    if isinstance(y, str):
         (label,) = checked_columns([y], X, "y")
         return X[[c for c in dict.fromkeys(X.columns) if c != label]], X[label]
     if isinstance(encoders, str | PathLike) and Path(encoders).is_dir():
@@ -193,9 +196,8 @@ def _one_dataset(encoders: Any, X: Any, y: Any) -> tuple[Any, Any]:
     shape = np.shape(y)
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"y must hold one label for each row, got shape {shape}; write "
-            "compare(encoders, X, y[:, 0]) for the first column, or "
-            "MultiOutputSwitcher().fit(X, y) for all columns"
+            f"y must hold one label for each row, got shape {shape}; pass a single "
+            "column, or call MultiOutputSwitcher().fit(X, y) for all columns"
         )
     return X, y
 
@@ -221,10 +223,9 @@ def _encode(
         rows = None if encoders is None else given[dataset][0]
         for frame in (encoder, rows):
             check_order(frame, given[dataset][1], f"Encoder {name!r}")
-        encoded: Any
         start = time.perf_counter()
         try:
-            encoded = features_of(encoder, rows, name, cache, verbose=verbose)
+            encoded: Any = features_of(encoder, rows, name, cache, verbose=verbose)
         except Exception as error:
             if scorer.missing == "raise":
                 error.add_note(f"Encoder {name!r} on dataset {dataset!r}")

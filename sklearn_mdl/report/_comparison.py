@@ -198,15 +198,17 @@ class Comparison:
         number of labels seen before the prediction, ``nats`` is the loss per label, and
         ``accuracy`` is the share of correct predictions. ``nats_half`` and
         ``accuracy_half`` are the half-widths of the bands, which account for sampling
-        of rows (or groups) and for orders.
+        of rows (or groups) and for orders. Encoders whose losses are missing have no
+        rows. If all are missing, a FileNotFoundError is raised.
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
         parts = []
-        for (dataset, encoder), curve in self.curves_by_cell.items():
+        for (d, e), curve in self.curves_by_cell.items():
             known = {n: v for n in names if len(v := getattr(curve, n))}
-            place = {"dataset": dataset, "encoder": encoder}
-            parts.append(pandas.DataFrame(place | known))
+            parts.append(pandas.DataFrame({"dataset": d, "encoder": e, **known}))
+        if not parts:
+            raise FileNotFoundError("All losses are missing; call compare or fit again")
         return pandas.concat(parts, ignore_index=True)
 
     def plot(self, dataset: str | None = None, **options: Any) -> Any:
@@ -217,7 +219,7 @@ class Comparison:
         dataset : str, default=None
             Name of the dataset. Not needed if there is only one.
         **options
-            Parameters of ``LearningCurveDisplay.plot``, such as ``ax``.
+            Passed to the display's ``from_scorer``, such as ``ax``.
 
         Returns
         -------
@@ -314,8 +316,7 @@ class Comparison:
         ranking = cast(Ranking, self.pair_ranking)
         totals = ranking.codelengths_[list(chosen)].sum(0).tolist()
         nats = dict(zip(ranking.encoder_names_, totals, strict=True))
-        pair = self.pairs[both]
-        first, second = sorted(pair, key=lambda name: (name != base, nats[name]))
+        first, second = sorted(self.pairs[both], key=lambda e: (e != base, nats[e]))
         half = math.hypot(*self._pair_halves[first, both][list(chosen)].tolist())
         dataset = ranking.dataset_names_[chosen[0]] if len(chosen) == 1 else ""
         codes = nats[first], nats[second], nats[both]

@@ -69,9 +69,8 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     losses = np.stack([trace.codelengths for trace in traces])
     correct = np.stack([trace.correct for trace in traces]).astype(float)
     nats = _means(losses, edges, starts, alpha)
-    accuracy = (np.empty(0),) * 2
-    if correct.size:
-        accuracy = _means(correct, edges, starts, alpha)
+    none = np.empty(0), np.empty(0)  # for real-valued labels
+    accuracy = _means(correct, edges, starts, alpha) if correct.size else none
     kinds: dict[str, Floats] = {}
     for trace, cell in zip(traces, cells, strict=True):
         last = len(trace.steps) - 1

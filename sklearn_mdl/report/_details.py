@@ -34,7 +34,7 @@ def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Tab
 
 
 def cells(scorer: RepresentationScorer, comparison: ProtocolComparison | None) -> Table:
-    """Tabulate details of each encoder on each dataset, with held-out accuracies."""
+    """Tabulate details of each encoder on each dataset, and held-out accuracies."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
     return cell_table(scorer, {f"held out, {name}": heldout[name] for name in heldout})
 

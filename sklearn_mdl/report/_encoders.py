@@ -32,8 +32,9 @@ T = TypeVar("T")
 
 FILES = (".npy", ".npz", ".safetensors")
 KINDS = (
-    "None, an array, a feature file's path, columns of a data frame X, a function, a "
-    "transformer, a torch module, the name of a timm model, or a model with `encode`"
+    "None, an array, the path of a .npy, .npz or .safetensors file, columns of a data "
+    "frame X, a function, a transformer, a torch module, the name of a timm model, or "
+    "a model with `encode`"
 )
 ROWS = 256  # rows per call of an encoder
 
@@ -120,9 +121,9 @@ def _output_of(
     if isinstance(encoder, list | tuple) and encoder and hasattr(X, "columns"):
         return X[checked_columns(encoder, X, f"Columns of encoder {name!r}")]
     if X is None:
-        line = f'compare({{"{name}": encoder}}, X, y)'
         raise ValueError(
-            f"Encoder {name!r} must be given rows to encode, got none; write {line}"
+            f"Encoder {name!r} must be given rows to encode, got none; write compare("
+            f'{{"{name}": encoder}}, X, y), or pass features of {name!r} as an array'
         )
     run = _encoder_of(encoder, X, name, verbose)
     if callable(run) and not hasattr(run, "transform"):
@@ -138,10 +139,10 @@ def _output_of(
 
 def checked_columns(columns: Sequence[Any], X: Any, title: str) -> list[Any]:
     """Return the columns as a list, or raise ValueError if X lacks one of them."""
-    known = list(X.columns)
+    known = list(getattr(X, "columns", ()))
     for column in columns:
         if column not in known:
-            cure = f"pass a name such as {known[0]!r}" if known else "pass other rows"
+            cure = f"pass for example {known[0]!r}" if known else "pass an array"
             raise invalid(title, "among the columns of X", column, cure)
     return list(columns)
 
@@ -176,8 +177,8 @@ def _timm_encoder(name: str) -> TimmEncoder:
     """Return the encoder that runs the timm model of this name."""
     if "/" in name and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
         raise ValueError(
-            f"An encoder given by name must be a timm model, got {name!r}; for a text "
-            f"model pass SentenceTransformer({name!r})"
+            "A string must name a timm model or a .npy, .npz or .safetensors file, got "
+            f"{name!r}; for a text model, pass SentenceTransformer({name!r})"
         )
     if find_spec("timm") is None:
         raise ImportError(

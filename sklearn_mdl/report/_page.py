@@ -91,7 +91,7 @@ def page_of(
     if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
             "The losses of some cells are missing in results=FOLDER, so their learning "
-            "curves are left out; call fit again to compute the losses"
+            "curves are left out; call compare or fit again to compute them"
         )
     return _template().render(
         result=comparison, protocols=protocols, view=View(comparison), framed=framed
@@ -327,5 +327,4 @@ def _mean_curve(curves: Sequence[Floats]) -> Floats:
     """Return the mean of curves, which may have different numbers of points."""
     places = np.linspace(0, 1, max(map(len, curves)))
     resampled = [np.interp(places, np.linspace(0, 1, len(c)), c) for c in curves]
-    mean_curve: Floats = np.mean(resampled, axis=0)
-    return mean_curve
+    return np.asarray(np.mean(resampled, axis=0), dtype=np.float64)

@@ -265,9 +265,9 @@ def weights_fingerprint(module: nn.Module) -> str:
     """Return the SHA-256 of a module's state, with names, types, shapes and values."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():
-        if not isinstance(tensor, Tensor):  # a module's extra state
-            digest.update(f"{name} {tensor!r}\n".encode())
-            continue
+        if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+            digest.update(f"{name} {readable(tensor, {})}\n".encode())
+            continue  # a module's extra state, or a sparse buffer
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().cpu().contiguous().view(-1)
         digest.update(flat.view(torch.uint8).numpy().data)

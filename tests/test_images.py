@@ -441,6 +441,13 @@ def test_views_are_arrays_whatever_container_transform_returns(container):
         np.testing.assert_array_equal(view, expected[name])
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+def test_modules_in_torchscript_are_encoders_like_others(tmp_path):
+    torch.jit.trace(network(), torch.zeros(1, 3, 40, 52)).save(tmp_path / "network.pt")
+    encoder = TorchEncoder(torch.jit.load(tmp_path / "network.pt"))
+    np.testing.assert_allclose(encoder.fit_transform(IMAGES), expected(), rtol=1e-5)
+
+
 def test_an_encoder_learns_nothing():
     encoder = TorchEncoder(network())
     tags = get_tags(encoder)

@@ -100,7 +100,8 @@ def readable(part: object, names: dict[int, str]) -> object:
     name = f"{named.__module__}.{named.__qualname__}"
     if is_code and not _is_own(named):
         return name
-    if kind in (tuple, list, set, frozenset, dict):  # subclasses may contain more
+    # Subclasses may contain more than their items.
+    if kind in (tuple, list, set, frozenset, dict) and isinstance(part, Collection):
         return _items(part, names)
     if part is None or (isinstance(part, CONSTANTS) and kind.__module__ in BUILTIN):
         return part

@@ -81,7 +81,7 @@ class SeenRows:
             Positions of the neighbours. The earlier of two equally near rows comes
             first. ``k`` is ``n_neighbors``, or the number of rows if that is smaller.
         """
-        (first, last), (query, norms) = rows, self._as_points(x)
+        (first, last), (query, norms) = map(int, rows), self._as_points(x)
         best = torch.empty((len(x), 0), dtype=torch.int64, device=x.device)
         for start in range(first - first % BLOCK, last, BLOCK):
             offset = max(start, first)

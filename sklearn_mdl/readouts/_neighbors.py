@@ -81,7 +81,7 @@ class SeenRows:
             Positions of the neighbours. The earlier of two equally near rows comes
             first. ``k`` is ``n_neighbors``, or the number of rows if that is smaller.
         """
-        (first, last), (query, norms) = map(int, rows), self._as_points(x)
+        (first, last), (query, norms) = rows, self._as_points(x)
         best = torch.empty((len(x), 0), dtype=torch.int64, device=x.device)
         for start in range(first - first % BLOCK, last, BLOCK):
             offset = max(start, first)
@@ -171,9 +171,9 @@ class Points(NamedTuple):
 
     def rows(self, n_learned: int) -> tuple[int, int]:
         """Return the first row to compare, and the row after the last one."""
-        first = 0 if self.window is None else max(0, n_learned - self.window)
+        first = 0 if self.window is None else max(0, n_learned - int(self.window))
         if self.restart is not None:
-            first = max(first, last_restart(n_learned, self.restart))
+            first = max(first, last_restart(n_learned, int(self.restart)))
         return first, n_learned
 
 

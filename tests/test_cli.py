@@ -8,7 +8,7 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import entry_points
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
 import numpy as np
@@ -1252,3 +1252,11 @@ def test_the_command_line_prints_its_version(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert capsys.readouterr().out == f"sklearn_mdl {sklearn_mdl.__version__}\n"
+
+
+def test_names_are_printed_even_if_the_terminal_cannot_show_them(study):
+    (study / "three").rename(study / "trois é")
+    with redirect_stdout(TextIOWrapper(BytesIO(), encoding="ascii")) as printed:
+        assert rank(study, "--dry-run", "--readouts", "linear")[0] == 0
+        printed.flush()
+    assert b"trois \\xe9" in printed.buffer.getvalue()

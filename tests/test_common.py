@@ -2,12 +2,15 @@
 
 import inspect
 
+import numpy as np
 import pytest
 from each_case import for_each
 from public_names import PATHS, public
 from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.utils import shuffle
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_mdl import (
@@ -177,3 +180,28 @@ def test_representation_scorer_is_an_estimator_with_searchable_parameters():
     assert str(copy.get_params()) == str(params)
     copy.set_params(switcher__switching__m=5)
     assert (copy.switcher.switching.m, switcher.switching.m) == (5, 3)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8])
+@pytest.mark.parametrize(
+    ("estimator", "name", "value"),
+    [
+        (LinearReadout(**QUICK, random_state=0), "batch_size", 8),
+        (LinearReadout(**QUICK, random_state=0), "first_batch_size", 2),
+        (KNeighborsReadout(), "window", 20),
+        (KernelReadout(), "window", 64),
+        (KernelReadout(), "max_exact", 32),
+        (CentroidReadout(), "restart", 33),
+        (DummyReadout(), "restart", 33),
+        (MDLReadoutSwitcher([KernelReadout()]), "label_delay", 3),
+        (MDLReadoutSwitcher([KernelReadout()]), "batch_size", 8),
+        (LinearProbe(max_steps=5, random_state=0), "batch_size", 64),
+    ],
+)
+def test_integers_of_numpy_are_integers(estimator, name, value, kind):
+    X, y = shuffle(*load_iris(return_X_y=True), random_state=0, n_samples=75)
+    found, expected = (
+        clone(estimator).set_params(**{name: number}).fit(X, y).predict_proba(X)
+        for number in (kind(value), value)
+    )
+    np.testing.assert_array_equal(found, expected)

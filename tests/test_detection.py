@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -244,6 +245,17 @@ def test_a_probe_takes_the_statistics_that_landmarks_keep():
     logits, scores = (a - a.mean(1, keepdims=True) for a in (logits, scores))
     slope = (logits * scores).sum() / np.square(scores).sum()
     assert_allclose(logits, slope * scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("scaling", ["standard", "centered-unit"])
+def test_probes_do_not_depend_on_the_container_of_other_transformers(scaling):
+    X, y = stream()
+    readout = KernelReadout("linear", scaling=scaling)
+    switcher = MDLReadoutSwitcher([readout]).fit(X, y)
+    expected = export_probe(switcher, X, y).pipeline().predict_proba(X)
+    with sklearn.config_context(transform_output="pandas"):
+        found = export_probe(switcher, X, y).pipeline().predict_proba(X)
+    assert_array_equal(found, expected)
 
 
 @pytest.mark.slow

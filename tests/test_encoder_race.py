@@ -350,6 +350,18 @@ def test_a_race_is_resumed_as_it_was_begun_or_not_at_all(tmp_path):
             race.resume()
 
 
+def test_a_race_takes_integers_and_floats_of_numpy(tmp_path):
+    settings = {
+        "n_classes": np.int64(3),
+        "start": np.int64(5),
+        "alpha": np.float64(0.1),
+    }
+    begun = add(race_of(folder=tmp_path, **settings), 10)
+    plain = {name: value.item() for name, value in settings.items()}
+    resumed = race_of(folder=tmp_path, **plain).resume()
+    assert resumed.n_labels_ == begun.n_labels_ == 10
+
+
 def test_other_transformers_of_the_same_names_are_refused(tmp_path):
     X = FEATURES["whole"]
     one, other = PCA(2).fit(X), PCA(2).fit(X[:30])

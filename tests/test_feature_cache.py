@@ -27,6 +27,7 @@ from sklearn.preprocessing import FunctionTransformer
 from torch import nn
 
 from sklearn_mdl._core.images.lazy import LazyImages
+from sklearn_mdl._core.io.content_hash import readable
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl.datasets import load_features
 from sklearn_mdl.encoders import CachedEncoder, FeatureCache, TorchEncoder
@@ -586,6 +587,7 @@ def test_keys_are_the_same_in_every_process(tmp_path):
 
 OWN = """
 from collections import deque
+from enum import IntEnum
 from functools import cached_property, lru_cache, partial
 from types import SimpleNamespace
 import numpy as np
@@ -711,6 +713,46 @@ def by_library_object(X):
 
 def by_layer(X):
     return LAYER(torch.ones(len(X), 2)).numpy()
+
+
+class Words(dict):
+    def __missing__(self, word):
+        return 1 * 3
+
+
+class Size(IntEnum):
+    SMALL = 1
+
+    def tripled(self):
+        return self * 3
+
+
+class Kind(type):
+    def factor(cls):
+        return 1 * 3
+
+
+class Made(metaclass=Kind):
+    pass
+
+
+WORDS, SIZE, _STEPS = Words(), Size.SMALL, (scaled, "last")
+
+
+def by_missing_word(X):
+    return np.asarray(X) * WORDS["any"]
+
+
+def by_number(X):
+    return np.asarray(X) * SIZE.tripled()
+
+
+def by_metaclass(X):
+    return np.asarray(X) * Made.factor()
+
+
+def by_steps(X):
+    return _STEPS[0](X)
 """
 OWN_ENCODERS = {
     "class": lambda own: own.Scaled(),
@@ -737,6 +779,10 @@ OWN_ENCODERS = {
     "partial lambda": lambda own: FunctionTransformer(own.by_partial),
     "library object": lambda own: FunctionTransformer(own.by_library_object),
     "weights of a variable": lambda own: FunctionTransformer(own.by_layer),
+    "kind of dict": lambda own: FunctionTransformer(own.by_missing_word),
+    "kind of int": lambda own: FunctionTransformer(own.by_number),
+    "kind of class": lambda own: FunctionTransformer(own.by_metaclass),
+    "private tuple": lambda own: FunctionTransformer(own.by_steps),
 }
 
 
@@ -756,6 +802,15 @@ def test_features_are_computed_again_if_the_encoder_has_other_code(
         means.append(FeatureCache(tmp_path / "features").features(given, X).mean())
     assert means[0] == means[1] == means[3] == pytest.approx(means[2] / 10)
     assert len(sets(tmp_path / "features")) == 2
+
+
+def test_functions_of_the_same_name_differ_wherever_they_are_named():
+    def times(factor):
+        return lambda X: X * factor
+
+    two, three = times(2), times(3)
+    assert readable([two, three, two], {}) != readable([two, three, three], {})
+    assert readable([two, three, two], {}) == readable([two, three, two], {})
 
 
 NAMING = """

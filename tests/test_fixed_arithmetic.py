@@ -1,5 +1,6 @@
 """Invariants of arithmetic: settings and threads of a program change no number."""
 
+import pickle
 import threading
 from contextlib import contextmanager, nullcontext
 
@@ -101,6 +102,7 @@ def numbers_of(tmp_path):
     own = MDLReadoutSwitcher([LinearReadout()], random_state=0).fit(X[:50], y[:50])
     own.save(tmp_path / "own.safetensors")
     loaded = MDLReadoutSwitcher.load(tmp_path / "own.safetensors")
+    copied = pickle.loads(pickle.dumps(own))
     regressor = MDLReadoutSwitcherRegressor([LinearReadoutRegressor()], random_state=0)
     message = encode_labels(own, X[:50], y[:50])
     probe = LinearProbe(lr=0.1, max_steps=3, random_state=0)
@@ -111,6 +113,7 @@ def numbers_of(tmp_path):
         fitted.predict_proba(X[80:]),
         fitted.heldout_codelengths(X[80:], y[80:]),
         loaded.partial_fit(X[50:], y[50:]).codelengths_,
+        copied.partial_fit(X[50:], y[50:]).codelengths_,
         regressor.fit(X[:, 1:], X[:, 0]).codelengths_,
         regressor.predict(X[:, 1:]),
         decode_labels(own, X[:50], message),

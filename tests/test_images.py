@@ -1,12 +1,14 @@
 """Invariants of encoders: the same images give the same features in every form."""
 
 import copy
+import io
 import pickle
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import torch
 from each_case import for_each
 from image_cases import Tokens, network, pixels
@@ -453,6 +455,25 @@ def test_features_have_names():
         TorchEncoder(network()).get_feature_names_out()
 
 
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_views_are_arrays_whatever_container_transform_returns(container):
+    encoder = TorchEncoder(network(), layer=["0", "last"])
+    expected = encoder.fit(IMAGES).transform_views(IMAGES)
+    with sklearn.config_context(transform_output=container):
+        found = encoder.transform_views(IMAGES)
+    assert found.keys() == expected.keys()
+    for name, view in found.items():
+        assert type(view) is np.ndarray
+        np.testing.assert_array_equal(view, expected[name])
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+def test_modules_in_torchscript_are_encoders_like_others(tmp_path):
+    torch.jit.trace(network(), torch.zeros(1, 3, 40, 52)).save(tmp_path / "network.pt")
+    encoder = TorchEncoder(torch.jit.load(tmp_path / "network.pt"))
+    np.testing.assert_allclose(encoder.fit_transform(IMAGES), expected(), rtol=1e-5)
+
+
 def test_an_encoder_learns_nothing():
     encoder = TorchEncoder(network())
     tags = get_tags(encoder)
@@ -588,6 +609,16 @@ def test_state_that_is_no_tensor_counts_as_well():
     one, other = Counting(), Counting()
     assert weights_fingerprint(one) == weights_fingerprint(other)
     other.n_calls = 1
+    assert weights_fingerprint(one) != weights_fingerprint(other)
+    one.n_calls, other.n_calls = io.BytesIO(b"state"), io.BytesIO(b"state")
+    assert weights_fingerprint(one) == weights_fingerprint(other)
+    one.n_calls, other.n_calls = ({"scales": torch.zeros(3000)} for _ in range(2))
+    assert weights_fingerprint(one) == weights_fingerprint(other)
+    other.n_calls["scales"][1500] = 1  # which repr does not show
+    assert weights_fingerprint(one) != weights_fingerprint(other)
+    for module, value in ((one, 1.0), (other, 2.0)):
+        module.register_buffer("graph", (value * torch.eye(3)).to_sparse())
+        module.n_calls = 0
     assert weights_fingerprint(one) != weights_fingerprint(other)
 
 

@@ -369,7 +369,7 @@ def _train(
 def _minibatches(n_rows: int, batch_size: int, seed: int) -> Iterator[Integers]:
     """Yield minibatches forever, by cutting permutations into nearly equal parts."""
     rng = np.random.default_rng(seed)
-    n_parts = -(-n_rows // batch_size)
+    n_parts = -(-n_rows // int(batch_size))
     while True:
         yield from np.array_split(rng.permutation(n_rows), n_parts)
 

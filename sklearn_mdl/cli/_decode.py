@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +44,12 @@ def run(options: argparse.Namespace) -> None:
     is_text = options.out.suffix == ".txt"
     if is_text:
         header = sklearn_mdl.switcher.LabelMessage.from_bytes(message).header
-        _check_lines(header["labels"]["classes"])
+        for label in map(str, header["labels"]["classes"]):
+            if label.splitlines() != [label]:
+                raise ValueError(
+                    f"Labels in .txt must be single lines, got {label!r}; pass --out "
+                    "y.npy"
+                )
     X = sklearn_mdl.datasets.load_features(options.features)
     y = sklearn_mdl.decode_labels(switcher, X, message, _options.groups_of(options))
     if is_text:
@@ -54,11 +58,3 @@ def run(options: argparse.Namespace) -> None:
     else:  # decoded text has dtype object, which NumPy would pickle
         np.save(options.out, y.astype(str) if y.dtype == object else y)
     print(f"{len(y)} labels, {len(np.unique(y))} classes\nwrote {options.out}")
-
-
-def _check_lines(classes: Iterable[object]) -> None:
-    for label in map(str, classes):
-        if label.splitlines() != [label]:
-            raise ValueError(
-                f"Labels in .txt must be single lines, got {label!r}; pass --out y.npy"
-            )

@@ -51,6 +51,8 @@ KINDS = ValueError, TypeError, OSError, ImportError, EOFError, MemoryError, Runt
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return 0, 2 (reported error) or 130 (interrupted)."""
     options = make_parser().parse_args(arguments)
+    if hasattr(sys.stdout, "reconfigure"):  # print every name, as standard error does
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         options.run(options)
     except KINDS as error:

@@ -116,7 +116,7 @@ class ImageEncoder(ViewEncoder):
         try:
             for name in ("seed_", "weights_sha256_"):
                 self.__dict__.pop(name, None)
-            with default_torch():
+            with default_torch(), torch.no_grad():
                 self._frozen, self._views = self._load(), views
             inner = [view.layer for view in views if view.layer != LAST]
             check_layers(self._frozen.module, inner)
@@ -202,7 +202,7 @@ class ImageEncoder(ViewEncoder):
         """Fit the encoder if necessary, or reload the model after unpickling."""
         self._fit_once(X)
         if not hasattr(self, "_frozen"):
-            with default_torch():
+            with default_torch(), torch.no_grad():
                 frozen = self._load()
             digest = weights_fingerprint(frozen.module)
             if digest != self.weights_sha256_:
@@ -256,18 +256,18 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
 
 
 def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
-    """Move a module to a device, set evaluation mode and disable gradients."""
+    """Move a module to a device and set evaluation mode. It runs without gradients."""
     where = resolve_device(device, torch.float32)  # readouts also need float64
-    return module.to(where).eval().requires_grad_(False), where
+    return module.to(where).eval(), where
 
 
 def weights_fingerprint(module: nn.Module) -> str:
     """Return the SHA-256 of a module's state, with names, types, shapes and values."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():
-        if not isinstance(tensor, Tensor):  # a module's extra state
-            digest.update(f"{name} {tensor!r}\n".encode())
-            continue
+        if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+            digest.update(f"{name} {readable(tensor, {})}\n".encode())
+            continue  # a module's extra state, or a sparse buffer
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().cpu().contiguous().view(-1)
         digest.update(flat.view(torch.uint8).numpy().data)

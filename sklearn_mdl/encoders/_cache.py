@@ -280,13 +280,12 @@ def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
     """
     if not isinstance(encoder, ViewEncoder):
         return True
-    last = len(features) - 1
-    place = last % encoder.batch_size
-    rows = next(encoder._encode(encoder._items(items), last - place))
-    if rows.shape != features[last - place :].shape:
+    start = (len(features) - 1) // encoder.batch_size * encoder.batch_size
+    rows = next(encoder._encode(encoder._items(items), start))
+    if rows.shape != features[start:].shape:
         return False
-    row = rows[place]
-    return bool(np.abs(row - features[last]).max() <= MARGIN * np.abs(row).max())
+    difference = np.abs(rows[-1] - features[-1]).max()
+    return bool(difference <= MARGIN * np.abs(rows[-1]).max())
 
 
 def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:

@@ -127,7 +127,8 @@ class ViewEncoder(ImageOrTextTransformer):
         ----------
         features : ndarray of shape (N, width)
         """
-        return {name: features[:, view] for name, view in self.view_slices_.items()}
+        rows = np.asanyarray(features)  # of a frame, after set_output
+        return {name: rows[:, view] for name, view in self.view_slices_.items()}
 
     def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
         """Encode rows in minibatches.

@@ -92,9 +92,8 @@ class ExportedProbe:
         scaler = StandardScaler().fit(np.zeros((2, d)))
         scaler.mean_, scaler.scale_ = self.mean, self.deviation
         scaler.var_ = np.square(self.deviation)
-        clip = {"a_min": -REACH, "a_max": REACH}
-        clipping = FunctionTransformer(np.clip, kw_args=clip)
-        limit = Normalizer() if self.is_unit else clipping
+        clip = FunctionTransformer(np.clip, kw_args={"a_min": -REACH, "a_max": REACH})
+        limit = Normalizer() if self.is_unit else clip
         linear = LogisticRegression()
         linear.classes_, linear.n_features_in_ = self.classes, d
         weights, intercepts = self.weights, self.intercepts
@@ -103,6 +102,7 @@ class ExportedProbe:
         linear.coef_, linear.intercept_ = weights, intercepts
         steps = [("view", select), ("scale", scaler), ("limit", limit)]
         pipeline = Pipeline([*steps, ("linear", linear)])
+        pipeline.set_output(transform="default")  # fitted without names of columns
         if self.threshold is None:
             return pipeline
         fixed = FixedThresholdClassifier(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
+from sklearn_mdl._core.io.parameters import as_json
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, Seed, StrOptions
 from sklearn_mdl._core.validation import check_positive, invalid
@@ -407,13 +408,11 @@ class EncoderRace(BaseEstimator):
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
         """Return the settings with which the folder's race can be resumed, as JSON."""
-        names = ("n_classes", *RULES, "random_state")
+        names, digest = ("n_classes", *RULES, "random_state"), inputs.digest_of_encoder
         return {
-            "encoders": [  # in this order, since losses are stored without names
-                [name, inputs.digest_of_encoder(name, e)]
-                for name, e in encoders.items()
-            ],
-            **{name: getattr(self, name) for name in names},
+            # In this order, since losses are stored without names.
+            "encoders": [[name, digest(name, e)] for name, e in encoders.items()],
+            **{name: as_json(getattr(self, name), name) for name in names},
             "switcher": {"class": type(base).__name__, **settings_of_cells(base)},
         }
 

@@ -135,9 +135,9 @@ class Readout(OnlineEstimator):
 
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
         device = resolve_device(self.device)
-        settings = PassSettings(
-            outcome, n_features, self.batch_size, seed, device, self.first_batch_size
-        )
+        last = int(self.batch_size)  # an integer of NumPy could overflow
+        first = min(int(self.first_batch_size or last), last)
+        settings = PassSettings(outcome, n_features, last, seed, device, first)
         learners = learners_for([self], settings)
         return PrequentialRun(learners, Mixing(BayesMixture()), settings)
 

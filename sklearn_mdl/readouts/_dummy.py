@@ -139,7 +139,7 @@ class DummySettings(Readout):
         """Return True if the readout restarts after ``n_rows`` rows."""
         if self.restart is None or not n_rows:
             return False
-        return last_restart(n_rows, self.restart) == n_rows
+        return last_restart(n_rows, int(self.restart)) == n_rows
 
 
 @dataclass(eq=False, repr=False)

@@ -107,7 +107,7 @@ def is_refresh(n_rows: int) -> bool:
 
 def last_refresh(n_rows: int) -> int:
     """Return the largest of 8, 16, 32, ... that is at most ``n_rows``, or 0."""
-    return 1 << (n_rows.bit_length() - 1) if n_rows >= FIRST else 0
+    return 1 << (int(n_rows).bit_length() - 1) if n_rows >= FIRST else 0
 
 
 class Memory(NamedTuple):
@@ -176,7 +176,7 @@ class Memory(NamedTuple):
 
 def whole(n_rows: int) -> int:
     """Return how many of ``n_rows`` rows (at least 8) are in whole blocks."""
-    return block_of(n_rows)[0]
+    return block_of(int(n_rows))[0]
 
 
 class LaterRows:

@@ -171,9 +171,9 @@ class Points(NamedTuple):
 
     def rows(self, n_learned: int) -> tuple[int, int]:
         """Return the first row to compare, and the row after the last one."""
-        first = 0 if self.window is None else max(0, n_learned - self.window)
+        first = 0 if self.window is None else max(0, n_learned - int(self.window))
         if self.restart is not None:
-            first = max(first, last_restart(n_learned, self.restart))
+            first = max(first, last_restart(n_learned, int(self.restart)))
         return first, n_learned
 
 

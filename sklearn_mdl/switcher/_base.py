@@ -126,7 +126,7 @@ class BaseSwitcher(FittedSwitcher):
             settings.mixing,
             pass_settings,
             folder=self._stream_folder(settings, outcome),
-            label_delay=self.label_delay,
+            label_delay=int(self.label_delay),
             store_mixtures=settings.keeps_mixtures,
         )
         run.origin = settings

@@ -75,7 +75,8 @@ class FileMixin:
         if run is not None and run.is_numbers:
             del state["_run"]
             rows = run.samples.rows(0, len(run.samples))
-            state[NUMBERS] = {**_numbers_of(run), "rows": rows}
+            with fixed_arithmetic():
+                state[NUMBERS] = {**_numbers_of(run), "rows": rows}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -19,7 +19,8 @@ from joblib.hashing import NumpyHasher
 PACKAGES = {"site-packages", "dist-packages"}  # names of folders of libraries
 LIBRARIES = Path(sysconfig.get_path("stdlib")), Path(__file__).parents[2]
 LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
-CONSTANTS = (int, float, str, bytes, tuple)  # private ones are ignored
+CONSTANTS = (int, float, str, bytes)  # private ones are ignored, also in tuples
+BUILTIN = "builtins", "numpy"  # modules of types of constants
 CACHED = type(cache(len))  # class of functions with a cache
 PARTS: dict[type, tuple[str, ...]] = {  # the attributes to read
     **dict.fromkeys([cached_property, singledispatchmethod], ("func",)),
@@ -100,9 +101,10 @@ def readable(part: object, names: dict[int, str]) -> object:
     name = f"{named.__module__}.{named.__qualname__}"
     if is_code and not _is_own(named):
         return name
-    if isinstance(part, tuple | list | set | frozenset | dict):
+    # Subclasses may contain more than their items.
+    if kind in (tuple, list, set, frozenset, dict) and isinstance(part, Collection):
         return _items(part, names)
-    if part is None or isinstance(part, CONSTANTS):
+    if part is None or (isinstance(part, CONSTANTS) and kind.__module__ in BUILTIN):
         return part
     if not is_code:
         tried = dict(names)
@@ -110,7 +112,7 @@ def readable(part: object, names: dict[int, str]) -> object:
             digest = content_hash(part, tried)
             names |= tried
             return digest
-    names[id(part)] = name
+    names[id(part)] = f"{name} {len(names)}"  # other functions may have this name
     return [(key, readable(value, names)) for key, value in _parts(part)]
 
 
@@ -128,11 +130,10 @@ def _items(part: Collection[object], names: dict[int, str]) -> Sequence[object]:
 def _parts(own: object) -> Iterator[tuple[str, object]]:
     """Yield the contents of a class, a function or an object without a pickle."""
     if isinstance(own, type):
-        yield "bases", own.__bases__
+        yield "bases", [type(own), *own.__bases__]
         yield from _named(vars(own), sorted(vars(own)))
     elif isinstance(own, FunctionType):
-        yield "code", own.__code__
-        yield "defaults", [own.__defaults__, own.__kwdefaults__]
+        yield "code", [own.__code__, own.__defaults__, own.__kwdefaults__]
         cells, empty = own.__closure__ or (), CellType()  # of a variable without value
         yield "closure", [cell.cell_contents for cell in cells if cell != empty]
         yield "wrapped", getattr(own, "__wrapped__", None)
@@ -152,7 +153,8 @@ def _named(
     """Yield the variables with these names, without private constants."""
     for name in names:
         value = variables.get(name)
-        if not name.startswith("_") or not isinstance(value, CONSTANTS):
+        parts = value if isinstance(value, tuple) else [value]
+        if not (name.startswith("_") and all(isinstance(p, CONSTANTS) for p in parts)):
             yield name, value
 
 

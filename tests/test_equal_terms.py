@@ -167,3 +167,12 @@ def test_widths_that_say_nothing_change_no_rank_by_default(change):
     # and the direction of a row with a constant column shows its length. Another width
     # draws other initial weights, which four orders average out.
     check_law(None, change, 0.04, n_orders=4)
+
+
+def test_the_list_of_all_kernels_finds_a_class_between_two_others():
+    X, y = load_iris(return_X_y=True)
+    for name, found in {"linear": False, "closed-form": True}.items():
+        switcher = MDLReadoutSwitcher(name, shuffle=True, random_state=0)
+        switcher.fit(X[:, [2]], y)  # along the length of petals, classes are in order
+        # A logistic regression recognises more than 0.9 of the middle class.
+        assert (switcher.correct_[y[switcher.order_] == 1][25:].mean() > 0.8) == found

@@ -24,6 +24,7 @@ from sklearn_mdl._core.validation import (
     invalid,
     is_grouped,
     may_be_real,
+    refuse_columns,
     warn_caller,
 )
 from sklearn_mdl.metrics import PREDICTED, PrequentialMeasures, measure
@@ -206,13 +207,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         given = as_labels(as_array(y))
-        shape = np.asarray(given).shape
-        if len(shape) == 2 and shape[1] > 1:
-            raise ValueError(
-                "y should be a 1d array of one label per row, got an array of shape "
-                f"{shape} instead; pass y.argmax(1) for one-hot labels, or fit a "
-                "MultiOutputSwitcher for several labels per row"
-            )
+        several = "fit a MultiOutputSwitcher for several labels per row"
+        refuse_columns(given, f"pass y.argmax(1) for one-hot labels, or {several}")
         rows, labels = self._validated(X, given, reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)

@@ -35,7 +35,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     _all_diverged = (
         "all readouts have diverged{} and have predicted without features since then, "
         "so the codelength hardly depends on the features; pass for example lr=1e-4 to "
-        "networks, or alpha=1.0 to kernels"
+        "networks, or alpha=1.0 to kernels, and debug kernels that are functions"
     )
 
     @fit_context

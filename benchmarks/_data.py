@@ -15,10 +15,10 @@ def feature_cells(folder, datasets=(), encoders=()):
     If no ``datasets`` or no ``encoders`` are given, all of them are returned.
     """
     tables = load_feature_directory(folder)
-    _check_names(folder, datasets, list(tables))
+    check_names(folder, datasets, list(tables))
     chosen = {name: tables[name] for name in tables if name in (datasets or tables)}
     known = dict.fromkeys(name for own, _ in chosen.values() for name in own)
-    _check_names(folder, encoders, list(known))
+    check_names(folder, encoders, list(known))
     return {
         f"{dataset}/{encoder}": (np.asarray(X, dtype=np.float32), np.asarray(y))
         for dataset, (features, y) in chosen.items()
@@ -27,7 +27,26 @@ def feature_cells(folder, datasets=(), encoders=()):
     }
 
 
-def _check_names(folder, names, known):
+def tables_of(folder, least=2, scored=None):
+    """Return the datasets in a folder of features.
+
+    Raise ValueError if a dataset has fewer than ``least`` encoders, or if it or one of
+    its encoders has no reference scores in ``scored``, which is a ``Kept``.
+    """
+    tables = load_feature_directory(folder)
+    for name, (features, _) in tables.items():
+        if len(features) < least:
+            raise ValueError(
+                f"{folder} must contain features of at least {least} encoders for "
+                f"{name!r}, but contains only {list(features)}; add ENCODER.npy files"
+            )
+        if scored is not None:
+            check_names("choice.json", [name], sorted({d for d, _ in scored.accuracy}))
+            check_names("choice.json", features, scored.encoders)
+    return tables
+
+
+def check_names(folder, names, known):
     """Raise ValueError if a dataset or encoder is not in a folder of features."""
     missing = [name for name in names if name not in known]
     if missing:

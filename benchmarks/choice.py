@@ -31,6 +31,7 @@ import numpy as np
 
 from benchmarks import _agreement as agreement, _criteria as criteria
 from benchmarks._choice_tables import Kept, print_seconds, print_tables
+from benchmarks._data import check_names
 from sklearn_mdl.datasets import load_feature_directory
 
 KEPT = Path(__file__).with_suffix(".json")
@@ -208,6 +209,8 @@ class Choice:
     def prepare(self):
         if self.features is None:
             return
+        known = dict.fromkeys(name for methods, _ in STAGES for name in methods)
+        check_names("The benchmark", self.methods or (), list(known))
         self.store = _Store(self.results)
         tables = load_feature_directory(self.features)
         self.data = {

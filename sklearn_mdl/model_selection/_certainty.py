@@ -126,9 +126,8 @@ class Sample:
         Student distributions are sampled jointly for all encoders, so the variation
         that two encoders share cancels in their difference.
         """
-        n_orders = len(self.by_order)
-        n_pairs, n_encoders = self.contrasts.shape[1:]
-        contrasts = self.contrasts.reshape(-1, n_encoders)
+        n_orders, n_pairs = self.contrasts.shape[:2]
+        contrasts = np.concatenate(self.contrasts)
         draws: Floats = self.codelengths + _student(rng, contrasts, n_pairs)
         if n_orders > 1:
             by_order = self.by_order / math.sqrt(n_orders * (n_orders - 1))

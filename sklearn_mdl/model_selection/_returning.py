@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 import numpy as np
 from scipy.stats import binom
-from sklearn.utils import gen_batches
 
 GROUPS = 8  # groups of columns
 SHARE = 0.1  # share of reappearing rows that is always tolerated
@@ -28,13 +27,13 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
 
     Parameters
     ----------
-    rows : ndarray of shape (n, d), where ``n >= 1``
+    rows : ndarray of shape (n, d)
     stream : iterable of ndarray of shape (n_block, d)
         All rows of the stream as float32, block by block.
     """
     known = np.concatenate([_hashes(block) for block in stream])
-    blocks = gen_batches(len(rows), max(1, HASHED_AT_ONCE // max(1, rows.shape[1])))
-    new = np.concatenate([_hashes(rows[block]) for block in blocks])
+    blocks = np.array_split(rows, 1 + rows.size // HASHED_AT_ONCE)
+    new = np.concatenate([_hashes(block) for block in blocks])
     most = 0
     for new_hashes, known_hashes in zip(new.T, known.T, strict=True):
         values, counts = np.unique(known_hashes, return_counts=True)

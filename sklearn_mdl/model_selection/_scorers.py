@@ -181,7 +181,7 @@ def heldout_codelength_scorer(
         if len(fitted.X) >= n_rows and not fitted.difference():
             costs = switcher.codelengths_
             fitted = fitted._replace(X=fitted.X[n_rows:], y=fitted.y[n_rows:])
-        if len(fitted.X) and (count := _count_returning(fitted)):
+        if count := _count_returning(fitted):
             raise ValueError(
                 "X and y must be new rows, or begin with all training rows in their "
                 f"order, but {count} of {len(fitted.X)} rows were already learned "

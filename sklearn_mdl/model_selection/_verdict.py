@@ -341,9 +341,8 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     if pairs and n_datasets >= needed:
         tests = pairwise_wilcoxon(ranking.positive_codelengths_, pairs=pairs)
         # The best encoder by rank may still be worse in this test, which uses ratios.
-        is_out = (tests.adjusted_p_values <= ranking.alpha) & (
-            tests.rank_sums[:, 0] > tests.rank_sums[:, 1]
-        )
+        is_longer = np.greater(*tests.rank_sums.T)
+        is_out = (tests.adjusted_p_values <= ranking.alpha) & is_longer
     else:
         longer = [sample.is_longer(ranking.alpha)[order[0]] for sample in samples]
         is_out = np.all(longer, axis=0)[order[1:]]

@@ -37,11 +37,6 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     classes_: np.ndarray
     new_classes: str = "refuse"
-    _all_diverged = (
-        "all readouts have diverged{} and have predicted uniformly since then, so the "
-        "codelength hardly depends on the features; pass for example lr=1e-4 "
-        "to networks, or alpha=1.0 to kernels, and debug kernels that are functions"
-    )
 
     @fit_context
     def partial_fit(
@@ -207,8 +202,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         given = as_labels(as_array(y))
-        several = "fit a MultiOutputSwitcher for several labels per row"
-        refuse_columns(given, f"pass y.argmax(1) for one-hot labels, or {several}")
+        refuse_columns(given, "pass y.argmax(1) if one-hot, or use MultiOutputSwitcher")
         rows, labels = self._validated(X, given, reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)

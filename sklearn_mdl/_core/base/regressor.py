@@ -32,11 +32,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
     prior_location: float = 0.0
     prior_scale: float = 1.0
-    _all_diverged = (
-        "all readouts have diverged{} and have predicted without features since then, "
-        "so the codelength hardly depends on the features; pass for example lr=1e-4 to "
-        "networks, or alpha=1.0 to kernels, and debug kernels that are functions"
-    )
+    _once_diverged = "without features"
 
     @fit_context
     def partial_fit(

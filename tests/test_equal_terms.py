@@ -190,5 +190,5 @@ def test_a_ranking_by_linear_kernels_names_the_list_for_few_features():
         features = {"all": X[kept], "some": X[kept, :width]}
         scorer = RepresentationScorer(MDLReadoutSwitcher(readouts))
         said = scorer.fit({"iris": (features, y[kept])}).summary()
-        few = 'With fewer features than classes, readouts="closed-form" are more reliable.'
+        few = 'With fewer features than classes, readouts="closed-form" are more'
         assert (few in said) == is_named

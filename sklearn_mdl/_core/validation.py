@@ -256,8 +256,8 @@ def as_labels(y: Any, title: str = "y") -> Any:
         if limits.min <= min(large) and max(large) <= limits.max:
             return np.array(large, dtype=kind).reshape(labels.shape)
     raise ValueError(
-        "Labels must be whole numbers of one type, int64 or uint64, of at most 64 bits, "
-        f"got {min(large)} to {max(large)}; pass [str(label) for label in y] each time"
+        "Labels must be whole numbers of one type, int64 or uint64, of at most 64 bits,"
+        f" got {min(large)} to {max(large)}; pass [str(label) for label in y] each time"
     )
 
 

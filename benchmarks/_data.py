@@ -27,6 +27,25 @@ def feature_cells(folder, datasets=(), encoders=()):
     }
 
 
+def tables_of(folder, least=2, scored=None):
+    """Return the datasets in a folder of features.
+
+    Raise ValueError if a dataset has fewer than ``least`` encoders, or if it or one of
+    its encoders has no reference scores in ``scored``, which is a ``Kept``.
+    """
+    tables = load_feature_directory(folder)
+    for name, (features, _) in tables.items():
+        if len(features) < least:
+            raise ValueError(
+                f"{folder} must contain features of at least {least} encoders for "
+                f"{name!r}, but contains only {list(features)}; add ENCODER.npy files"
+            )
+        if scored is not None:
+            check_names("choice.json", [name], sorted({d for d, _ in scored.accuracy}))
+            check_names("choice.json", features, scored.encoders)
+    return tables
+
+
 def check_names(folder, names, known):
     """Raise ValueError if a dataset or encoder is not in a folder of features."""
     missing = [name for name in names if name not in known]

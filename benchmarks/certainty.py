@@ -25,9 +25,9 @@ from typing import ClassVar
 import numpy as np
 
 from benchmarks._choice_tables import Kept
+from benchmarks._data import tables_of
 from benchmarks.choice import KEPT
 from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
-from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._certainty import TRAINING
 
@@ -76,9 +76,10 @@ class _Draws:
         "--orders": {"type": int, "default": N_ORDERS, "help": "number of orders (2)"},
     }
     param_names = ["labels", "dataset"]
+    least = 2  # number of encoders
 
     def prepare(self):
-        self.data = load_feature_directory(self.folder)
+        self.data = tables_of(self.folder, self.least)
         self.params = [list(N_DRAWS), sorted(self.data)]
 
     def setup(self, n, dataset):
@@ -114,6 +115,7 @@ class Choices(_Draws):
     """Shares of choices that are right, by their stated probability."""
 
     unit = "choices with probability 0.8 to 0.95, and above, and how many were right"
+    least = 5
     formats = {
         **dict.fromkeys(["track_choices", "track_right"], "g"),
         **dict.fromkeys(["track_surer", "track_surer_right"], "g"),

@@ -219,6 +219,8 @@ class Choice:
     def prepare(self):
         if self.features is None:
             return
+        known = dict.fromkeys(name for methods, _ in STAGES for name in methods)
+        check_names("The benchmark", self.methods or (), list(known))
         self.store = _Store(self.results)
         tables = load_feature_directory(self.features)
         check_names(self.features, self.datasets, list(tables))

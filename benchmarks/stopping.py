@@ -15,6 +15,7 @@ import numpy as np
 from scipy.stats import kendalltau, t as student
 
 from benchmarks._choice_tables import Kept
+from benchmarks._data import tables_of
 from benchmarks._stopping_rivals import (
     CHECKPOINTS,
     MOST,
@@ -74,9 +75,11 @@ class _Streams:
 
     options = OPTIONS
     param_names = ["dataset"]
+    least = 2  # number of encoders
+    kept = None  # reference scores that are needed
 
     def prepare(self):
-        self.data = load_feature_directory(self.folder)
+        self.data = tables_of(self.folder, self.least, self.kept)
         self.params = [sorted(self.data)]
         self.losses = {name: [] for name in self.data}
         for order in range(self.orders):
@@ -196,6 +199,7 @@ class Forecasts(_Streams):
     """How often forecasts contain the number of labels at which races stop."""
 
     unit = "forecasts after 64, 100 and 200 labels; shares; actual / forecast labels"
+    least = 5
     formats = {"track_forecasts": "g", "track_ratio": ".2f"} | dict.fromkeys(
         ["track_inside", "track_earlier", "track_later"], ".2f"
     )
@@ -323,8 +327,8 @@ class Rivals(_Streams):
     """Labels and wrong choices of races, codes, probes, tests and halving."""
 
     def prepare(self):
+        kept = self.kept = Kept.from_json(json.loads(KEPT.read_text()))
         super().prepare()
-        kept = Kept.from_json(json.loads(KEPT.read_text()))
         self.found = {}  # rows of (labels, accuracy lost), keyed by rule
         for dataset, (features, y) in self.data.items():
             later = kept.accuracy[dataset, MOST]
@@ -464,9 +468,9 @@ class Halves(_Streams):
     summarise = True
 
     def prepare(self):
+        self.kept = Kept.from_json(json.loads(KEPT.read_text()))
         super().prepare()
         self.params = [sorted(self.data), [300, 1000]]
-        self.kept = Kept.from_json(json.loads(KEPT.read_text()))
 
     def _tau(self, dataset, n, first):
         later = self.kept.accuracy[dataset, MOST]

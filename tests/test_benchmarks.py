@@ -12,7 +12,7 @@ import pytest
 from joblib import parallel_config
 from numpy.testing import assert_array_equal
 
-from benchmarks import _stopping_rivals, _streams
+from benchmarks import _data, _stopping_rivals, _streams
 from benchmarks.__main__ import (
     PREFIXES,
     benchmark_names,
@@ -21,6 +21,7 @@ from benchmarks.__main__ import (
     rows_of,
     run,
 )
+from benchmarks._choice_tables import Kept
 from benchmarks._data import feature_cells
 from benchmarks.discriminants import with_tails
 from benchmarks.races import training_work
@@ -242,6 +243,20 @@ def test_saved_probes_are_only_used_for_the_same_encoders(tmp_path, monkeypatch)
     said = "^'d' must have at least 1000 rows, got 60; remove it from the folder$"
     with pytest.raises(ValueError, match=said):
         _stopping_rivals.probed("d", {"a": one[:60]}, y[:60], 0, None)
+
+
+def test_folders_have_the_encoders_and_scores_that_a_benchmark_needs(tmp_path):
+    (tmp_path / "d").mkdir()
+    for name in "ab":
+        np.save(tmp_path / "d" / f"{name}.npy", np.arange(8.0)[:, None])
+    np.save(tmp_path / "d" / "labels.npy", np.arange(8) % 2)
+    assert [*_data.tables_of(tmp_path)] == ["d"]
+    few = r"at least 3 encoders for 'd', but contains only \['a', 'b'\]; add "
+    with pytest.raises(ValueError, match=few):
+        _data.tables_of(tmp_path, 3)
+    scored = Kept(["a"], {("d", 1000): [0.5]}, {}, {}, {}, {})
+    with pytest.raises(ValueError, match="must contain 'b', but contains only"):
+        _data.tables_of(tmp_path, 2, scored)
 
 
 def test_tests_of_probes_need_two_encoders():

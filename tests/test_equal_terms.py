@@ -167,3 +167,28 @@ def test_widths_that_say_nothing_change_no_rank_by_default(change):
     # and the direction of a row with a constant column shows its length. Another width
     # draws other initial weights, which four orders average out.
     check_law(None, change, 0.04, n_orders=4)
+
+
+def test_the_list_of_all_kernels_finds_a_class_between_two_others():
+    X, y = load_iris(return_X_y=True)
+    for name, found in {"linear": False, "closed-form": True}.items():
+        switcher = MDLReadoutSwitcher(name, shuffle=True, random_state=0)
+        switcher.fit(X[:, [2]], y)  # along the length of petals, classes are in order
+        # A logistic regression recognises more than 0.9 of the middle class.
+        assert (switcher.correct_[y[switcher.order_] == 1][25:].mean() > 0.8) == found
+
+
+def test_a_ranking_by_linear_kernels_names_the_list_for_few_features():
+    X, y = load_iris(return_X_y=True)
+    for readouts, width, n_classes, is_named in [
+        ("linear", 2, 3, True),
+        ("linear", 3, 3, False),
+        ("linear", 1, 2, True),
+        ("closed-form", 2, 3, False),
+    ]:
+        kept = y < n_classes
+        features = {"all": X[kept], "some": X[kept, :width]}
+        scorer = RepresentationScorer(MDLReadoutSwitcher(readouts))
+        said = scorer.fit({"iris": (features, y[kept])}).summary()
+        few = 'With fewer features than classes, readouts="closed-form" are more'
+        assert (few in said) == is_named

@@ -48,6 +48,12 @@ def test_encoders_are_ranked_by_the_nats_of_the_regressor(scorer):
     assert one.reference_codelengths_.sum() == gaussian[1]
 
 
+def test_deviations_relative_to_negative_codelengths_are_positive(scorer):
+    spread = scorer.order_spread()
+    assert (spread.relative > 0).all()
+    np.testing.assert_allclose(spread.relative * np.abs(spread.mean), spread.std)
+
+
 def test_statistics_of_ratios_are_those_of_densities(scorer):
     features, y = study()
     own = MDLReadoutSwitcherRegressor([KernelReadoutRegressor("linear")])

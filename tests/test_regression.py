@@ -714,3 +714,11 @@ def test_an_outlier_costs_kernels_little_and_leaves_the_winner():
         codes[name] = other.fit(F, wild).codelength_
         assert 0 < codes[name] - one.fit(F, y).codelength_ < 250
     assert codes["two"] - codes["all"] > 100
+
+
+def test_several_columns_are_refused_with_a_cure_that_works():
+    X, Y = np.eye(9), np.arange(18.0).reshape(9, 2)
+    switcher = MDLReadoutSwitcherRegressor(KernelReadoutRegressor())
+    with pytest.raises(ValueError, match=r"\(9, 2\) instead; fit .* such as y\[:, 0\]"):
+        switcher.fit(X, Y)
+    assert switcher.fit(X, Y[:, 0]).n_samples_seen_ == 9

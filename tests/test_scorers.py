@@ -501,10 +501,12 @@ def test_rows_that_come_back_changed_are_refused(width, shuffled):
     assert heldout_codelength_scorer(switcher, X, y) == -switcher.codelengths_.mean()
 
 
-@for_each("kind", ["digits", "iris", "cancer", "binary", "doubled"])
+@for_each("kind", ["digits", "iris", "cancer", "binary", "doubled", "coarse"])
 def test_rows_that_repeat_by_nature_are_not_refused(kind):
     if kind == "binary":
         X = np.random.default_rng(0).integers(0, 2, (300, 6)).astype(float)
+    elif kind == "coarse":  # without one column, many rows are equal by chance
+        X = np.random.default_rng(0).integers(0, 5, (300, 6)).astype(float)
     elif kind == "doubled":  # every row twice, in random places
         X = np.random.default_rng(0).normal(size=(150, 6)).repeat(2, axis=0)
     else:
@@ -512,7 +514,7 @@ def test_rows_that_repeat_by_nature_are_not_refused(kind):
         X, _ = load[kind](return_X_y=True)
     for seed in range(20):
         rows = shuffle(X, random_state=seed).astype(np.float32)
-        for n in (3, 10, len(rows) // 2):
+        for n in (3, 10, 15, len(rows) // 2):
             assert not count_returning(rows[:n], [rows[n:]])
 
 
@@ -671,6 +673,7 @@ def test_halving_without_a_seed_scores_other_rows_and_is_refused():
         min_resources=50,
         max_resources=150,
         error_score="raise",
+        random_state=np.random.RandomState(0),  # draws other rows each time
     )
     with pytest.raises(ValueError, match="other labels"):
         search.fit(*digits())

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import sklearn_mdl._core.io.safetensors_io
 import sklearn_mdl.switcher._stored_losses
-from sklearn_mdl import forward
+from sklearn_mdl import KernelReadout, MDLReadoutSwitcher, forward
 from sklearn_mdl.switcher import StoredLosses, load_losses, save_losses
 from sklearn_mdl.switcher._loss_files import check_losses_path, description
 from sklearn_mdl.switching import BayesMixture, FixedShare
@@ -429,6 +429,12 @@ def test_damaged_files_are_refused(tmp_path):
         truncated = r"losses with .* but it is truncated; .* or call fit again$"
         with pytest.raises(ValueError, match=rf"losses\.npy must hold {truncated}"):
             load_losses(path)
+    readout = KernelReadout("linear")
+    switcher = MDLReadoutSwitcher(readout, store=tmp_path / "run", random_state=0)
+    run = switcher.fit(np.eye(9), np.arange(9) % 2).store_
+    (run / "known.npy").write_bytes((run / "known.npy").read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"known\.npy must .* but it is truncated; "):
+        load_losses(run / "losses.npy")
     damaged = [
         whole[:shape] + other + whole[shape + len(other) :]
         for other in (b"(((", b"(41", b"[[[", b"[41", b"\xff")

@@ -135,6 +135,17 @@ def test_what_is_missing_in_a_csv_file_is_named(rows, more, message, tmp_path, c
     assert "; " in said
 
 
+@pytest.mark.parametrize("more", [["--label", "groups"], ["--groups", "groups"]])
+def test_groups_in_a_csv_file_are_not_ignored(more, tmp_path, capsys):
+    rows = [(f"{'good' if i % 2 else 'bad'} film", i % 2, i % 2) for i in range(20)]
+    path = write_table(tmp_path / "t.csv", rows, ("text", "label", "groups"))
+    rank = ["rank", str(path), "--out", str(tmp_path / "r")]
+    assert main(rank) == 2
+    cure = "has 'groups'; pass --groups groups, or rename the column"
+    assert cure in capsys.readouterr().err
+    assert main([*rank, *more]) == 0
+
+
 @pytest.mark.slow
 def test_a_long_text_takes_no_room_for_others(tmp_path):
     rows = [(f"number {i} {'of words ' * 13_000 * (i == 7)}", 0) for i in range(3000)]

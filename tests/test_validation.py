@@ -137,7 +137,10 @@ def test_other_labels_are_left_alone(given):
         (np.array([2**70, 0.5], object), "if one exceeds .* got 0.5; pass"),
         ([3, -(2**53) - 1, 0.5], "must all be integers .* got 0.5; pass"),
         ([2**64, 1], f"at most 64 bits, got 1 to {2**64}"),
-        ([2**63, -1], f"at most 64 bits, got -1 to {2**63}"),
+        (
+            [2**63, -1],
+            f"one type, int64 or uint64, of at most 64 bits, got -1 to {2**63}",
+        ),
         ([-(2**63) - 1, 0], f"at most 64 bits, got {-(2**63) - 1} to 0"),
     ],
 )

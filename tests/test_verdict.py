@@ -257,6 +257,9 @@ def test_one_order_of_few_labels_per_class_is_named_where_an_encoder_is_called_w
         assert bool(verdict.out) is bool(gap)
         named = [line for line in verdict.sentences() if "pass n_orders=4" in line]
         assert named == verdict.sentences()[-1:] * is_named
+        assert ("pass n_orders=4" in str(verdict.datasets[0])) == is_named
+        several = made(np.repeat(rows, 3, axis=0), n_classes=n_classes, **options)
+        assert str(several.verdict()).count("pass n_orders=4") == is_named
 
 
 def test_codes_that_are_not_shorter_than_that_of_the_labels_are_named():
@@ -479,16 +482,30 @@ def test_the_doubt_that_may_remain_is_shared_among_the_rivals_as_it_is_now():
     ranking = made(losses[None, :, None, :])
     found, (sample,) = ranking.best("d0"), ranking.codelength_samples_
     names = sorted(found.probabilities)
-    winner, rival = names.index(found.encoder), names.index(found.rival)
+    winner, rival = names.index(found.encoder), names.index(found.last_rival)
+    shares = np.array([found.probabilities[name] for name in names])
+    probable = sample.more_labels(winner, names.index(found.rival), shares)
+    assert found.more_labels > probable  # against another encoder
     others = [found.probabilities[name] for name in names if name != found.encoder]
     assert min(others) > 0.01
-    tail = 0.05 * found.probabilities[found.rival] / sum(others)
+    tail = 0.05 * found.probabilities[found.last_rival] / sum(others)
     total = 200 + found.more_labels
     margin = sample.codelengths[rival] - sample.codelengths[winner]
     gain = (sample.rates[rival] - sample.rates[winner]) * found.more_labels
     variance, freedom = sample.variance(winner, rival)
     doubt = stats.t.isf(tail, freedom) * np.sqrt(variance * total / 200)
     assert margin + gain == pytest.approx(doubt, rel=0.01)
+
+
+@pytest.mark.parametrize("n_orders", [1, 2])
+def test_no_number_of_labels_settles_a_choice_between_copies(n_orders):
+    rows, others = noise(2, n_orders, 200)
+    others += 0.001 + rows.mean() - others.mean()
+    found = made(np.stack([rows, rows, others])[None]).best("d0")
+    assert found.rival == "e2"  # the most probable other encoder
+    assert found.more_labels == np.inf
+    assert f"would not settle it against {found.last_rival}" in str(found)
+    assert {found.encoder, found.last_rival} == {"e0", "e1"}
 
 
 @pytest.mark.parametrize("n_orders", [1, 2])

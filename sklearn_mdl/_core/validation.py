@@ -256,8 +256,8 @@ def as_labels(y: Any, title: str = "y") -> Any:
         if limits.min <= min(large) and max(large) <= limits.max:
             return np.array(large, dtype=kind).reshape(labels.shape)
     raise ValueError(
-        f"Labels must be whole numbers of at most 64 bits, got {min(large)} to "
-        f"{max(large)}; pass [str(label) for label in y]"
+        "Labels must be whole numbers of one type, int64 or uint64, of at most 64 bits,"
+        f" got {min(large)} to {max(large)}; pass [str(label) for label in y] each time"
     )
 
 
@@ -314,6 +314,16 @@ def refuse_missing(y: object, title: str = "y") -> object:
         )
     # scikit-learn does not support StringDType, whose kind is "T".
     return labels.astype(object) if labels.dtype.kind == "T" else y
+
+
+def refuse_columns(y: object, cure: str) -> None:
+    """Raise ValueError if there are several labels per row."""
+    shape = np.asarray(y).shape
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            "y should be a 1d array of one label per row, got an array of shape "
+            f"{shape} instead; {cure}"
+        )
 
 
 def named_groups(groups: Any, title: str = "groups") -> np.ndarray:

@@ -38,9 +38,9 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     Raises
     ------
     ValueError
-        If a column or group is missing, if a label is missing and ``--missing`` is
-        "raise", if labels are not numbers and ``--targets`` is "real", or if the texts
-        have too few words.
+        If a column or group is missing, if there is a column "groups" but no
+        ``--groups``, if a label is missing and ``--missing`` is "raise", if labels are
+        not numbers and ``--targets`` is "real", or if the texts have too few words.
     """
     from sklearn_mdl._core.io.reading import readable  # imports scikit-learn
 
@@ -71,6 +71,11 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
     names = {name: getattr(options, name) or name for name in ("text", "label")}
     if options.groups:
         names["groups"] = options.groups
+    elif "groups" in set(columns) - set(names.values()):
+        raise ValueError(
+            f"--groups must name a column, since {path} has 'groups'; pass --groups "
+            "groups, or rename the column"
+        )
     for option, name in names.items():
         if name not in columns:
             raise ValueError(
@@ -78,15 +83,14 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
                 f"got {name!r}; pass --{option} "
                 f"{next((c for c in columns if c not in names.values()), 'COLUMN')}"
             )
-    table = {option: columns[name] for option, name in names.items()}
-    known = [bool(label) for label in table["label"]]
+    known = [bool(label) for label in columns[names["label"]]]
     n_lost = known.count(False)
     if n_lost and options.missing == "raise":
         raise ValueError(
             f"{path} must have a label in every row, but row {known.index(False) + 2} "
             "has none; fill it in or pass --missing drop"
         )
-    table = {option: list(compress(cells, known)) for option, cells in table.items()}
+    table = {key: list(compress(columns[name], known)) for key, name in names.items()}
     return table, [f"{n_lost} rows without a label were dropped"] * bool(n_lost)
 
 

@@ -205,7 +205,7 @@ def _convert(
 
 
 def _prefix_of(expected: Set[str], given: Set[str]) -> str:
-    """Return the prefix that a file adds to the model's weight names, or ""."""
+    """Return what precedes all names of weights in a file, such as "module."."""
     first = min(expected)
     starts = {name.removesuffix(first) for name in given if name.endswith(first)}
     return next((s for s in starts if {s + name for name in expected} <= given), "")

@@ -53,8 +53,7 @@ class CellArrays:
     @property
     def n_orders_(self) -> np.ndarray:
         """Number of orders scored for each encoder, (n_datasets, n_encoders)."""
-        counts: np.ndarray = np.isfinite(self.order_codelengths_).sum(-1)
-        return counts
+        return np.asarray(np.isfinite(self.order_codelengths_).sum(-1))
 
     @property
     def codelengths_(self) -> np.ndarray:

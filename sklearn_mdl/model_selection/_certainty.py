@@ -89,8 +89,7 @@ class Sample:
         The intervals have level ``1 - alpha``. See `variance` for the differences.
         """
         variance, freedom = self.variance(first, second)
-        half: Floats = t.isf(np.asarray(alpha) / 2, freedom) * np.sqrt(variance)
-        return half
+        return np.asarray(t.isf(np.asarray(alpha) / 2, freedom) * np.sqrt(variance))
 
     def least_significant(self, alpha: float) -> Floats:
         """Return each pair's smallest significant difference, (n_encoders, n_encoders).
@@ -127,14 +126,25 @@ class Sample:
         Student distributions are sampled jointly for all encoders, so the variation
         that two encoders share cancels in their difference.
         """
-        n_orders = len(self.by_order)
-        n_pairs, n_encoders = self.contrasts.shape[1:]
-        contrasts = self.contrasts.reshape(-1, n_encoders)
+        n_orders, n_pairs = self.contrasts.shape[:2]
+        contrasts = np.concatenate(self.contrasts)
         draws: Floats = self.codelengths + _student(rng, contrasts, n_pairs)
         if n_orders > 1:
             by_order = self.by_order / math.sqrt(n_orders * (n_orders - 1))
             draws += _student(rng, by_order, n_orders - 1)
         return draws
+
+    def settled_last(self, winner: int, shares: Floats) -> tuple[float, int]:
+        """Return the largest forecast of `more_labels`, and the rival that it is for.
+
+        Other encoders only count if they are best with a probability above their equal
+        part of ``1 - SURE``. Infinity is largest, then NaN.
+        """
+        others = [e for e in np.argsort(-shares).tolist() if e != winner]
+        rivals = [e for e in others if not shares[e] * len(others) <= 1 - SURE]
+        more = [self.more_labels(winner, e, shares) for e in rivals or others]
+        last = int(np.argmax(np.nan_to_num(more, nan=1e300, posinf=np.inf)))
+        return more[last], others[last]
 
     def more_labels(self, winner: int, rival: int, shares: Floats) -> float:
         """Estimate how many further labels would settle a choice between two encoders.
@@ -252,5 +262,4 @@ def _contrasts(cell: Cell | Losses, n_orders: int) -> Floats:
     units = np.add.reduceat(cell.codelengths, starts)[:n_used]
     blocks = units.reshape(n_pairs, 2, length).sum(-1)
     scale = TRAINING * math.sqrt(n_units / n_used / n_orders)
-    differences: Floats = scale * (blocks[:, 0] - blocks[:, 1])
-    return differences
+    return np.asarray(scale * (blocks[:, 0] - blocks[:, 1]))

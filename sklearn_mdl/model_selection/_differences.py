@@ -38,8 +38,8 @@ class OrderSpread(NamedResult):
 
     @property
     def relative(self) -> Floats:
-        """Standard deviation as a share of the mean, (n_datasets, n_encoders)."""
-        return self.std / self.mean
+        """Standard deviation relative to ``abs(mean)``, (n_datasets, n_encoders)."""
+        return self.std / np.abs(self.mean)
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
         return self._by_cell("mean", "std", "relative")

@@ -350,7 +350,7 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
             f"{name} gives {given} for {len(labels)} labels; pass one row for each "
-            "label (images, vectors: X.reshape(len(X), -1); sparse X: X.toarray())"
+            "label (one column, images: X.reshape(len(X), -1); sparse X: X.toarray())"
         )
     if fault := non_finite(X):
         raise ValueError(

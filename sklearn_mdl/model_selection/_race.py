@@ -123,7 +123,9 @@ class EncoderRace(BaseEstimator):
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied for each encoder. If None, ``MDLReadoutSwitcher("linear")`` is used.
+        Copied for each encoder. If None, ``MDLReadoutSwitcher("linear")`` is used. If
+        an encoder has fewer features than there are classes, pass
+        ``MDLReadoutSwitcher("closed-form")``.
     folder : path-like, default=None
         Folder in which every update is saved immediately. If you create an EncoderRace
         with the same settings and folder again, it resumes the saved race.

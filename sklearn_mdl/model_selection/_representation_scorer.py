@@ -91,7 +91,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         decides between a classifier and a regressor, and the readouts depend on the
         number of labels. With up to 500 labels, a classifier has ``"linear"`` readouts.
         Otherwise, readouts are ``"closed-form"`` for up to 2,048 labels, and the
-        switcher's default for more labels.
+        switcher's default for more labels. Linear readouts are least-squares fits. With
+        fewer features than classes, they miss classes that lie between others; then
+        pass ``MDLReadoutSwitcher("closed-form")``.
     targets : {"auto", "classes", "real"}, default="auto"
         Kind of labels, if no switcher is given. "auto" treats floats as real numbers
         unless all are whole, and integers and text as classes. It raises ValueError for

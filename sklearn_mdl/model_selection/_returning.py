@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from sklearn.utils import gen_batches
+from scipy.stats import binom
 
 GROUPS = 8  # groups of columns
 SHARE = 0.1  # share of reappearing rows that is always tolerated
-FEWEST = 3  # fewer reappearing rows than this never count
+CHANCE = 1e-3  # less probable numbers of reappearing rows are not put down to chance
 HASHED_AT_ONCE = 2**22  # number of values in a block of rows
 
 
@@ -22,8 +22,9 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     """Return the number of reappearing rows, or 0 if chance may explain them.
 
     New rows from the same source equal earlier rows about as often as rows of the
-    stream equal each other. So reappearing rows only count if there are at least three,
-    and if their share exceeds 0.1 plus twice the share of repeated rows in the stream.
+    stream equal each other. So rows only count if their share exceeds 0.1 plus twice
+    the share of repeated rows in the stream, and if a binomial test tells this number
+    from a share that is 0.05 smaller.
 
     Parameters
     ----------
@@ -31,17 +32,16 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     stream : iterable of ndarray of shape (n_block, d)
         All rows of the stream as float32, block by block.
     """
-    if len(rows) < FEWEST:
-        return 0
     known = np.concatenate([_hashes(block) for block in stream])
-    blocks = gen_batches(len(rows), max(1, HASHED_AT_ONCE // max(1, rows.shape[1])))
-    new = np.concatenate([_hashes(rows[block]) for block in blocks])
+    blocks = np.array_split(rows, 1 + rows.size // HASHED_AT_ONCE)
+    new = np.concatenate([_hashes(block) for block in blocks])
     most = 0
     for new_hashes, known_hashes in zip(new.T, known.T, strict=True):
         values, counts = np.unique(known_hashes, return_counts=True)
         repeated = counts[counts > 1].sum() / len(known_hashes)
         count = int(np.isin(new_hashes, values).sum())
-        if count >= FEWEST and count > len(rows) * (SHARE + 2 * repeated):
+        chance = binom.sf(count - 1, len(rows), min(1.0, SHARE / 2 + 2 * repeated))
+        if count > len(rows) * (SHARE + 2 * repeated) and chance < CHANCE:
             most = max(most, count)
     return most
 

@@ -27,6 +27,8 @@ P_VALUE = "p, kernels"  # p-value of a permutation test with only the kernel rea
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
 OVER_LABELS = "saved over labels alone"  # nats per example
+# Linear kernels miss classes that lie between others (docs/choosing.md).
+NARROW = 'If features are fewer than classes, also try MDLReadoutSwitcher("closed-form").'
 FEW = 5  # with up to this many datasets, intervals are too short (docs/how-sure.md)
 
 
@@ -259,12 +261,13 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
         columns["orders"] = [str(n) for n in ranking.n_orders_[index]]
     table = _table(columns, np.argsort(totals, kind="stable").tolist())
     alone = totals[0] + saved[0] * cell.n_samples
-    kind = f"{cell.n_classes} classes, uniform code {cell.uniform:.1f} nats, labels"
-    if cell.is_real:
-        kind = "real labels, Gaussian code of labels"
+    classes = f"{cell.n_classes} classes, uniform code {cell.uniform:.1f} nats, labels"
+    kind = "real labels, Gaussian code of labels" if cell.is_real else classes
     title = f"{cell.dataset}: {cell.n_samples} examples, {kind} alone {alone:.1f} nats"
     note = ranking.common_settings_notes_.get(cell.dataset)
-    return "\n".join(filter(None, [title, table.to_text(), note]))
+    is_narrow = all(orders[0].n_features < cell.n_classes for orders in cells)
+    narrow = NARROW * (is_narrow and cell.architectures == ["linear kernel"])
+    return "\n".join(filter(None, [title, table.to_text(), note, narrow]))
 
 
 def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
@@ -276,10 +279,8 @@ def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
     columns = _rank_columns(ranking)
     columns.pop(IN_RESAMPLES, None)
     lines = [title, _table(columns, best_first(ranking)).to_text()]
-    if has_tests(ranking) and n_datasets <= FEW:
-        lines.append(
-            f"intervals are too short, since they resample only {n_datasets} datasets"
-        )
+    short = f"intervals are too short, since they resample only {n_datasets} datasets"
+    lines += [short] * (has_tests(ranking) and n_datasets <= FEW)
     if n_orders > 1:
         lines.append(spread_text(ranking))
     if has_tests(ranking):

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -140,11 +140,10 @@ def draw_order(
 
 def default_switcher(n_labels: int, is_real: bool) -> Switcher:
     """Return the default switcher for a dataset with this number of labels."""
-    few: Literal["closed-form"] | None
-    few = "closed-form" if n_labels <= FEW_LABELS else None
-    if is_real:
-        return MDLReadoutSwitcherRegressor(few)
-    return MDLReadoutSwitcher("linear" if n_labels <= LINEAR_LABELS else few)
+    if n_labels <= LINEAR_LABELS and not is_real:
+        return MDLReadoutSwitcher("linear")
+    kind = MDLReadoutSwitcherRegressor if is_real else MDLReadoutSwitcher
+    return kind("closed-form" if n_labels <= FEW_LABELS else None)
 
 
 def switcher_of(task: Task) -> Switcher:

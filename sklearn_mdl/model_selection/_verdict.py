@@ -58,12 +58,14 @@ class Best:
         The most probable other encoder, or None for a single encoder.
     more_labels : float or None
         Estimated number of further labels that would settle the choice with a
-        probability of 0.95. This assumes that the difference from the rival continues
-        to grow as in the second half of the stream, and that the probabilities of all
-        other encoders shrink by the same factor. 0 if the choice is settled. Infinite
-        if a hundred times as many labels would hardly suffice, as for encoders with
-        equal losses. NaN if it is too early to tell, as with fewer than 40 rows (or
-        groups of rows). None for several datasets or a single encoder.
+        probability of 0.95. This assumes that the differences from all other encoders
+        continue to grow as in the second half of the stream, and that the probabilities
+        of these encoders shrink by the same factor. 0 if the choice is settled.
+        Infinite if a hundred times as many labels would hardly suffice, as for encoders
+        with equal losses. NaN if it is too early to tell, as with fewer than 40 rows
+        (or groups of rows). None for several datasets or a single encoder.
+    last_rival : str or None
+        The other encoder against which most labels are needed, or None as above.
     dataset : str or None
         Name of the dataset, or None for several datasets.
     may_exceed_alpha : bool
@@ -77,6 +79,7 @@ class Best:
     ties: list[str]
     rival: str | None
     more_labels: float | None = None
+    last_rival: str | None = None
     dataset: str | None = None
     may_exceed_alpha: bool = False
 
@@ -94,7 +97,8 @@ class Best:
         """
         if not self.more_labels or math.isnan(self.probability):
             return ""
-        return " " + outlook(self.more_labels, self.rival if self.ties[1:] else None)
+        rival = self.last_rival if self.ties[1:] else None
+        return f" {outlook(self.more_labels, rival)}"
 
     def __str__(self) -> str:
         """Return a line on the choice, and a line on ties, labels and orders."""
@@ -169,8 +173,9 @@ class DatasetVerdict:
         return [start, ties + self.best.forecast()]
 
     def __str__(self) -> str:
-        """Return the name of the dataset and the sentences in one line."""
-        return f"{self.dataset}: {' '.join(self.sentences())}"
+        """Return the dataset's name, the sentences and any caution in one line."""
+        caution = f" {ONE_ORDER}" * self.may_exceed_alpha
+        return f"{self.dataset}: {' '.join(self.sentences())}{caution}"
 
 
 @dataclass(frozen=True)
@@ -260,10 +265,9 @@ class Verdict:
 
     def sentences(self) -> list[str]:
         """Return the lines of `overall`, then a line for each of several datasets."""
-        lines = self.overall()
-        if len(self.datasets) > 1:
-            lines += map(str, self.datasets)
-        return lines
+        # `overall` has the caution of all datasets.
+        parts = [replace(part, may_exceed_alpha=False) for part in self.datasets]
+        return self.overall() + [str(part) for part in parts if parts[1:]]
 
     def __str__(self) -> str:
         """Return the sentences, one in each line."""
@@ -338,9 +342,8 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     if pairs and n_datasets >= needed:
         tests = pairwise_wilcoxon(ranking.positive_codelengths_, pairs=pairs)
         # The best encoder by rank may still be worse in this test, which uses ratios.
-        is_out = (tests.adjusted_p_values <= ranking.alpha) & (
-            tests.rank_sums[:, 0] > tests.rank_sums[:, 1]
-        )
+        is_longer = np.greater(*tests.rank_sums.T)
+        is_out = (tests.adjusted_p_values <= ranking.alpha) & is_longer
     else:
         longer = [sample.is_longer(ranking.alpha)[order[0]] for sample in samples]
         is_out = np.all(longer, axis=0)[order[1:]]
@@ -386,9 +389,9 @@ def _on_dataset(
     ties = [name for name in names[1:] if name not in worse]
     unsure = bool(worse) and _has_few_labels(first, len(sample.by_order))
     best = replace(_best(names, shares[order], ties, unsure), dataset=first.dataset)
-    if best.rival is not None:
-        places = order[0], order[names.index(best.rival)]
-        best = replace(best, more_labels=sample.more_labels(*places, shares))
+    if names[1:]:
+        more, last = sample.settled_last(order[0], shares)
+        best = replace(best, more_labels=more, last_rival=ranking.encoder_names_[last])
     # Codelengths of real labels depend on the unit and may be negative, so shares are
     # meaningless.
     has_share = names[1:] and not first.is_real

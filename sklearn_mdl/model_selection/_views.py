@@ -176,8 +176,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     starts = group_starts(trace.known)
     sample = sample_of([[Losses(column, starts)] for column in trace.view_losses.T])
     shares = shares_best(sample.draws(np.random.default_rng(0)))
-    best, *others = np.argsort(sample.codelengths, kind="stable").tolist()
-    rival = others[int(np.argmax(shares[others]))]
+    best = int(np.argmin(sample.codelengths))
     weights = np.exp(sample.codelengths.min() - sample.codelengths)
     return ViewComparison(
         names,
@@ -187,6 +186,6 @@ def compare_views(switcher: Switcher) -> ViewComparison:
         float(switcher.codelength_),
         float(switcher.switching_codelength_),
         float(switcher.reference_codelengths_.sum()),
-        sample.more_labels(best, rival, shares),
+        sample.settled_last(best, shares)[0],
         len(trace.codelengths),
     )

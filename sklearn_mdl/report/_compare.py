@@ -85,7 +85,8 @@ def compare(
         If above 0, steps that take more than two seconds show a progress bar.
     **settings
         Other parameters of :class:`~sklearn_mdl.RepresentationScorer`, such as
-        `switcher`, `n_jobs` and `results`.
+        `switcher`, `n_jobs` and `results`. If an encoder has fewer features than there
+        are classes, pass ``switcher=MDLReadoutSwitcher("closed-form")``.
 
     Returns
     -------

@@ -242,9 +242,7 @@ class View:
     def kinds(self, dataset: str) -> Plot | None:
         """Return the plot of the best encoder's weights, or None for a single kind."""
         curve = self.curves.get((dataset, self.winner(dataset)))
-        if curve is None or len(curve.kinds) < 2:
-            return None
-        return kinds_plot(curve)
+        return kinds_plot(curve) if curve and len(curve.kinds) > 1 else None
 
     def heat(self) -> list[tuple[str, list[tuple[str, str, float]]]]:
         """Return each encoder with its cells: dataset, nats saved, and shade."""

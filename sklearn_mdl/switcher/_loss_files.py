@@ -20,7 +20,7 @@ from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.reading import DAMAGED_HEADER
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl._core.validation import damaged, invalid
-from sklearn_mdl.switcher._repooling import stored_mixtures
+from sklearn_mdl.switcher._repooling import opened, stored_mixtures
 from sklearn_mdl.switcher._stored_losses import StoredLosses
 from sklearn_mdl.switching import SwitchingPrior
 
@@ -224,7 +224,8 @@ def load_losses(path: str | Path) -> StoredLosses:
             problem, cure = "it is truncated", f"{cure}, or call fit again"
         elif sidecar.is_file():
             cure += f", or move {sidecar.name} away"
-        raise damaged(path, required, problem, cure) from error
+        file = path.with_name(*getattr(error, "__notes__", [path.name]))
+        raise damaged(file, required, problem, cure) from error
     required, cure = "the same losses during loading", "call load_losses(path) again"
     raise damaged(path, required, "another process replaced them", cure)
 
@@ -233,7 +234,7 @@ def _stream_fields(path: Path, about: Json, n_rows: int) -> dict[str, Any]:
     """Return the fields of StoredLosses that a stream keeps in separate files."""
     if not n_rows or "stream" not in about:
         return {}
-    known = np.lib.format.open_memmap(path.with_name("known.npy"), mode="r")[:n_rows]
+    known = opened(path.with_name("known.npy"))[:n_rows]
     fields: dict[str, Any] = {"mixtures": stored_mixtures(path, about, n_rows)}
     if (known != np.arange(n_rows)).any():
         fields["known"] = known

@@ -106,11 +106,18 @@ def stored_mixtures(path: Path, about: Json, n_rows: int) -> KindMixtures | None
     if "pool_kinds" not in about:
         return None
     # Predictions are written before losses, so no row is missing.
-    mixtures, labels = (
-        np.lib.format.open_memmap(path.with_name(name), mode="r")[:n_rows]
-        for name in ("mixtures.npy", "labels.npy")
-    )
+    names = ("mixtures.npy", "labels.npy")
+    mixtures, labels = (opened(path.with_name(name))[:n_rows] for name in names)
     names = about["pool_kinds"]
     if mixtures.shape[:2] != (n_rows, len(names)) or labels.shape != (n_rows,):
         raise ValueError(f"mixtures of shape {mixtures.shape} for {n_rows} losses")
     return KindMixtures(names, mixtures, labels)
+
+
+def opened(path: Path) -> np.ndarray:
+    """Open an array for reading. Errors have the name of its file as a note."""
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:
+        error.add_note(path.name)
+        raise

@@ -113,9 +113,7 @@ class MarkovFilter:
     @property
     def log_weights(self) -> Floats:
         """Logs of the weights, which do not underflow."""
-        if self.scores is None:
-            return logs(self.weights)
-        return log_sums(self.scores)
+        return logs(self.weights) if self.scores is None else log_sums(self.scores)
 
     def ahead(self, n_steps: int) -> Floats:
         """Return the weights (K,) after ``n_steps`` further steps without labels."""

@@ -24,6 +24,7 @@ from sklearn_mdl._core.validation import (
     invalid,
     is_grouped,
     may_be_real,
+    refuse_columns,
     warn_caller,
 )
 from sklearn_mdl.metrics import PREDICTED, PrequentialMeasures, measure
@@ -36,11 +37,6 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     classes_: np.ndarray
     new_classes: str = "refuse"
-    _all_diverged = (
-        "all readouts have diverged{} and have predicted uniformly since then, so the "
-        "codelength hardly depends on the features; pass for example lr=1e-4 to "
-        "networks or alpha=1.0 to kernels, or debug predict_proba of classifiers"
-    )
 
     @fit_context
     def partial_fit(
@@ -207,13 +203,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         given = as_labels(as_array(y))
-        shape = np.asarray(given).shape
-        if len(shape) == 2 and shape[1] > 1:
-            raise ValueError(
-                "y should be a 1d array of one label per row, got an array of shape "
-                f"{shape} instead; pass y.argmax(1) for one-hot labels, or fit a "
-                "MultiOutputSwitcher for several labels per row"
-            )
+        refuse_columns(given, "pass y.argmax(1) if one-hot, or use MultiOutputSwitcher")
         rows, labels = self._validated(X, given, reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)

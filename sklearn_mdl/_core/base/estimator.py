@@ -84,7 +84,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     random_state: RandomState
     _run: PrequentialRun = UnfittedRun("The run.")  # type: ignore[assignment]
     _seed: int
-    _all_diverged: str  # warning if all readouts have diverged
+    # Warning if all readouts have diverged, with the cause and what is predicted then.
+    _all_diverged = (
+        "all readouts have diverged{} and have predicted {} since then, so the "
+        "codelength hardly depends on the features; pass for example lr=1e-4 to "
+        "networks or alpha=1.0 to kernels, or debug your own kernels or classifiers"
+    )
+    _once_diverged = "uniformly"
 
     @abstractmethod
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
@@ -293,7 +299,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         if self._run.diverged.all():
             notes = self._run.threads.notes.values()
             cause = next((f" ({lines[-1]})" for lines in notes), "")
-            warn_caller(self._all_diverged.format(cause))
+            warn_caller(self._all_diverged.format(cause, self._once_diverged))
 
     def __sklearn_tags__(self) -> Tags:
         """Return tags, including support for sparse rows."""

@@ -17,7 +17,7 @@ from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
 from sklearn_mdl._core.stream.outcomes import RealTargets
 from sklearn_mdl._core.stream.units import LEAST_SPREAD
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import invalid, refuse_columns
 from sklearn_mdl.metrics import (
     RegressionMeasures,
     gaussian_costs,
@@ -32,11 +32,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
     prior_location: float = 0.0
     prior_scale: float = 1.0
-    _all_diverged = (
-        "all readouts have diverged{} and have predicted without features since then, "
-        "so the codelength hardly depends on the features; pass for example lr=1e-4 to "
-        "networks, or alpha=1.0 to kernels"
-    )
+    _once_diverged = "without features"
 
     @fit_context
     def partial_fit(
@@ -147,6 +143,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     ) -> tuple[np.ndarray, np.ndarray]:
         with suppress(TypeError):  # invalid labels raise an error below
             _check_size(np.asarray(as_array(y)))
+        refuse_columns(as_array(y), "fit a regressor to each column, such as y[:, 0]")
         rows, given = self._validated(X, y, reset=reset)
         labels = _as_numbers(column_or_1d(given, warn=True))
         _check_size(labels)  # again, for columns and objects

@@ -110,7 +110,7 @@ def as_json(value: object, name: str) -> object:
     raise TypeError(
         f"{name} must consist of None, numbers, text, lists, tuples, slices, arrays, "
         f"dicts and estimators, got {value!r}; omit checkpoint, results or folder, or "
-        "replace save by pickle.dump(estimator, file)"
+        "replace save by pickle.dump(estimator, file), with def instead of lambda"
     )
 
 

@@ -84,9 +84,7 @@ class Kernel(NamedTuple):
         return squares  # "linear", and "arc-cosine", whose layers keep the norm
 
     def _rate(self, distance: float) -> float:
-        if self.gamma is not None:
-            return self.gamma
-        return 1 / (self.width * distance)
+        return 1 / (self.width * distance) if self.gamma is None else self.gamma
 
 
 def _matrix(result: Any, n: int, m: int) -> Tensor:

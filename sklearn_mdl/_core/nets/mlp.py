@@ -99,9 +99,11 @@ class StackedMLP(nn.Module):
         for weight, bias in self.pairs[:-1]:
             h = torch.baddbmm(bias, h, weight.mT).relu_()
             outputs.append(h)
+        return [*outputs, self._logits(h)]
+
+    def _logits(self, h: Tensor) -> Tensor:
         weight, bias = self.pairs[-1]
-        outputs.append(torch.baddbmm(bias.mT, weight, h.mT).mT)
-        return outputs
+        return torch.baddbmm(bias.mT, weight, h.mT).mT
 
     @torch.no_grad()
     def backward(self, activations: list[Tensor], grad: Tensor) -> None:
@@ -184,9 +186,7 @@ class RoundedMLP(StackedMLP):
             h = rounded_product(short[0], short[1].mT).add_(bias).relu_()
             outputs.append(h)
             self._short.append(short)
-        weight, bias = self.pairs[-1]
-        outputs.append(torch.baddbmm(bias.mT, weight, h.mT).mT)
-        return outputs
+        return [*outputs, self._logits(h)]
 
     @torch.no_grad()
     def backward(self, activations: list[Tensor], grad: Tensor) -> None:

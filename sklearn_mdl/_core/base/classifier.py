@@ -262,7 +262,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if np.any(unknown):
             required = f"labels among the classes {self.classes_.tolist()!r}"
             given = np.unique(y[unknown]).tolist()
-            cure = "fit rows of all classes, or pass classes to the first partial_fit"
+            cure = "fit rows of all classes, or pass them all to the first partial_fit"
             raise invalid("y", required, given, cure)
         return labels
 

@@ -777,7 +777,13 @@ def test_fit_refuses_options_in_a_sentence(options, error, words):
 
 WRONG_CALLS = {
     "another width": (lambda X: X[:, :5], lambda y: y, {}, "X has 5 features.*64"),
-    "unknown label": (lambda X: X, lambda y: y + 1, {}, r"among the classes.*\[10\]"),
+    "unknown label": (
+        lambda X: X,
+        lambda y: y + 1,
+        {},
+        r"^y must be labels among the classes \[0, 1, 2, 3, 4, 5, 6, 7, 8, 9\], got "
+        r"\[10\]; fit rows of all classes, or pass them all to the first partial_fit$",
+    ),
     "unknown type": (
         lambda X: X,
         lambda y: y.astype(str),

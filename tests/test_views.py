@@ -139,6 +139,13 @@ def test_axes_may_be_missing(states):
         ({"layers": [L]}, "layers must be None or different layers from -3 to 2"),
         ({"layers": [0, -L]}, "layers must be"),
         ({"layers": []}, "layers must be"),
+        (
+            {"axes": ("rows", "layers", "tokens", "features")},
+            r"^axes must be distinct names among \('example', 'layer', 'position', "
+            r"'feature'\), including 'example' and 'feature', got \('rows', 'layers', "
+            r"'tokens', 'features'\); name each axis, as in axes=\('example', 'layer', "
+            r"'position', 'feature'\)$",
+        ),
         ({"axes": ("example", "layer")}, "axes must be distinct names among"),
         (
             {"axes": ("example", "feature")},

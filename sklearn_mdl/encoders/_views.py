@@ -220,7 +220,7 @@ def _checked_axes(axes: Sequence[str]) -> list[str]:
     known = set(names) <= set(AXES) and len(set(names)) == len(names)
     if not known or not {"example", "feature"} <= set(names):
         required = f"distinct names among {AXES}, including 'example' and 'feature'"
-        raise invalid("axes", required, axes, f"pass for example axes={AXES[::3]}")
+        raise invalid("axes", required, axes, f"name each axis, as in axes={AXES}")
     return names
 
 

@@ -28,7 +28,7 @@ POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
 OVER_LABELS = "saved over labels alone"  # nats per example
 # Linear kernels miss classes that lie between others (docs/choosing.md).
-NARROW = 'If features are fewer than classes, also try MDLReadoutSwitcher("closed-form").'
+NARROW = 'With fewer features than classes, also try the readouts "closed-form".'
 FEW = 5  # with up to this many datasets, intervals are too short (docs/how-sure.md)
 
 

@@ -114,9 +114,9 @@ class FixedShare(MarkovPrior):
     alpha : float or "summable", optional
         A constant rate between 0 and 1, instead of `m`. 0 is the Bayesian mixture, and
         1 is the elementwise mixture. "summable" is the rate ``1 - exp(-1 / ((t + 1)
-        log(t + 1)^2))``. At this rate, never switching costs at most 1.1 nats, even in
-        an infinite stream. A switch into step ``t`` costs about ``2 log log t`` nats
-        more than with ``m = 2``.
+        log(t + 1)^2))``. At this rate, never switching costs at most 1.1 nats more than
+        with the Bayesian mixture, even in an infinite stream. A switch into step ``t``
+        costs about ``2 log log t`` nats more than with ``m = 2``.
     redraw : bool, default=True
         If True, a draw may return the previous expert. This is the paper's convention:
         with uniform weights the expert stays with probability

@@ -222,7 +222,7 @@ def test_cells_of_some_readouts_never_serve_others(ranked_copy, capsys):
     assert quick_rank(ranked_copy, "--readouts", "mixed", "--dry-run")[0] == 0
     assert "4 cells to run" in capsys.readouterr().out
     assert quick_rank(ranked_copy, "--dry-run")[0] == 0
-    assert "0 cells to run" in capsys.readouterr().out
+    assert "All cells are scored." in capsys.readouterr().out
 
 
 def test_rank_without_labels_is_refused(study, capsys):

@@ -172,7 +172,12 @@ def test_what_is_no_row_or_label_is_refused_and_nothing_is_lost():
     refused(race, good | {"half": bad}, two, "'half' gives NaN")
     refused(race, good | {"half": good["whole"]}, two, "'half' must be 2 columns wide")
     refused(race, good["whole"], two, "mapping {encoder: rows}", TypeError)
-    refused(race, good, ["red", "pink"], r"3 classes .* correct 'pink'")
+    refused(
+        race,
+        good,
+        ["red", "pink"],
+        r"3 classes .* correct labels, or start a race with n_classes=4",
+    )
     refused(race, good, [0, 1], "like the known ones")
     refused(race, good, ["red", None], "row 1")
     refused(race, good, [], "at least one label")

@@ -86,7 +86,10 @@ def test_a_label_that_is_refused_can_be_typed_again(study, capsys, monkeypatch):
     assert race(study, labels=False) == 0
     printed = capsys.readouterr()
     assert "waiting for the label of row 2 in standard input" in printed.out
-    assert "correct 'emu', or start a new race with n_classes=4" in printed.err
+    assert (
+        "got ['cat', 'dog', 'cow', 'emu']; correct labels, or start a race with "
+        "n_classes=4" in printed.err
+    )
     assert printed.err.count("\n") == 1
     assert "\n4 labels: " in printed.out
 

@@ -279,7 +279,7 @@ def test_results_are_written_when_cells_were_deleted(tmp_path):
     X, y = wine()
     scorer = small(results=tmp_path).fit({"w": ({"a": X, "b": X[:, :2]}, y)})
     shutil.rmtree(tmp_path / "cells")
-    with pytest.warns(UserWarning, match="curves are left out; call fit again"):
+    with pytest.warns(UserWarning, match="left out; call compare or fit again to"):
         paths = write_results(scorer, tmp_path)
     names = {path.name for path in paths}
     assert {"cells.csv", "cells.json", "report.html"} <= names

@@ -834,7 +834,7 @@ def test_a_dry_run_of_what_is_there_takes_nothing(tmp_path):
     found = scorer.dry_run(study(1))
     assert found.seconds == 0
     assert found.bytes == 0
-    assert "0 cells to run" in str(found)
+    assert "All cells are scored." in str(found)
 
 
 def test_a_dry_run_reckons_with_jobs_rows_and_readouts():

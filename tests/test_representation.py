@@ -814,7 +814,7 @@ def test_parameters_are_checked_before_anything_runs(settings):
 
 
 def test_a_seed_is_required_with_the_reason_and_the_code():
-    words = r"at least 0 \(write random_state=0, or .* draw the same orders.*None"
+    words = r"at least 0 \(such as 0\), since resumed calls need the same seed.*None"
     with pytest.raises(ValueError, match=words):
         compare({"raw": WINE[0]}, y=WINE[1], random_state=None)
     with pytest.raises(ValueError, match=words):

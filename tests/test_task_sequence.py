@@ -216,7 +216,7 @@ def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
             {"real": (np.zeros((6, D)), np.arange(6) / 7)},
             None,
             "^Task 'real': Unknown label type: continuous, but y must hold classes, "
-            r"one for each row; for real numbers pass np.digitize\(y, bins\)$",
+            r"one for each row; pass np.digitize\(y, bins\)$",
         ),
     ],
 )

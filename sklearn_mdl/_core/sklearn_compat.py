@@ -41,8 +41,7 @@ class Seed(Interval):
     def __str__(self) -> str:
         """Return the text that scikit-learn inserts into its error message."""
         return (
-            "an int of at least 0 (for example, random_state=0), since "
-            "resumed calls and all calls in a search must use the same seed"
+            "an int of at least 0 (such as 0), since resumed calls need the same seed"
         )
 
 

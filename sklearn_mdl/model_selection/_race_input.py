@@ -80,10 +80,9 @@ def checked_labels(
         return labels.astype(np.float64), known
     classes = joined(known, labels)
     if len(classes) > n_classes:
-        required, given = f"of at most {n_classes} classes in total", classes.tolist()
-        cure = f"start a new race with n_classes={len(given)} (--classes {len(given)})"
-        cure = f"correct misspelt labels, or {cure}"
-        raise invalid("Labels", required, given, cure)
+        required, n = f"of at most {n_classes} classes in total", len(classes)
+        cure = f"correct labels, or start a race with n_classes={n} (--classes {n})"
+        raise invalid("Labels", required, classes.tolist(), cure)
     return (labels[:, None] == classes).argmax(1), classes
 
 

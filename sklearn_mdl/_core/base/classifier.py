@@ -253,7 +253,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if np.any(unknown):
             required = f"among the classes {self.classes_.tolist()!r}"
             given = np.unique(y[unknown]).tolist()
-            cure = "drop such rows, or fit all classes (in partial_fit, pass them all)"
+            cure = "fit rows of all classes, or pass them all to the first partial_fit"
             raise invalid("Labels in y", required, given, cure)
         return labels
 

@@ -187,8 +187,8 @@ def test_a_ranking_by_linear_kernels_names_the_list_for_few_features():
         ("closed-form", 2, 3, False),
     ]:
         kept = y < n_classes
-        features = {"all": X[kept], "some": X[kept, :width]}
+        features = {"first": X[kept, :width], "last": X[kept, -width:]}
         scorer = RepresentationScorer(MDLReadoutSwitcher(readouts))
         said = scorer.fit({"iris": (features, y[kept])}).summary()
-        few = 'With fewer features than classes, readouts="closed-form" are more'
+        few = 'With fewer features than classes, also try the readouts "closed-form".'
         assert (few in said) == is_named

@@ -575,7 +575,7 @@ def test_labels_that_were_not_fitted_are_refused():
     X, _ = digits()
     with pytest.raises(
         ValueError,
-        match=r"^Labels in y must be among .*got \[12\]; drop such rows, or fit",
+        match=r"^Labels in y must be among .*got \[12\]; fit rows of all",
     ):
         heldout_codelength_scorer(fitted(), X[:9] + 1, np.full(9, 12))
 

@@ -113,6 +113,10 @@ def test_numbers_of_any_width_are_scored_as_64_bits():
     y, scores = np.arange(40) < 20, rng.normal(size=40).astype(np.float32)
     whole = detection_measures(y, scores.astype(np.float64), n_resamples=5)
     assert detection_measures(y, scores, n_resamples=5) == whole
+    costs = np.abs(scores)
+    found = positive_probabilities(costs, y)
+    assert_array_equal(found, positive_probabilities(costs.astype(np.float64), y))
+    assert found.dtype == np.float64
 
 
 def test_perfect_and_useless_scores():

@@ -690,6 +690,6 @@ def test_excess_is_the_code_less_what_it_would_cost_once_all_is_learned():
     # A rule among k equally likely ones that the first label reveals: log k nats.
     rule = np.array([np.log(8), *np.zeros(99)])
     assert excess_description_length(rule) == pytest.approx(np.log(8))
-    for options in ({"tail": 0}, {"final_loss": -1}):
+    for options in ({"tail": 0}, {"tail": 1.5}, {"final_loss": -1}):
         with pytest.raises(ValueError, match=f"`{next(iter(options))}` must be"):
             excess_description_length(losses, **options)

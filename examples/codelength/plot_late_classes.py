@@ -12,7 +12,7 @@ Result: with escapes, a linear readout needs 686 nats, 61 of them for the positi
 the ten first appearances. If all ten digits are named in advance, it needs 923 nats. It
 then gives some probability to digits that have not appeared yet, and is confident in
 wrong digits when a new digit appears. The pool of the list "closed-form" corrects this,
-so the list needs about 137 nats in both cases. Without features, the labels cost 3,592
+so the list needs 136 to 137 nats in both cases. Without features, the labels cost 3,592
 nats with the same escapes.
 """
 

@@ -474,6 +474,24 @@ def test_modules_in_torchscript_are_encoders_like_others(tmp_path):
     np.testing.assert_allclose(encoder.fit_transform(IMAGES), expected(), rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+def test_modules_in_torchscript_differ_by_code_and_frozen_weights(tmp_path):
+    digests = []
+    for factor, name in [(1.0, "one"), (1.0, "one"), (1.01, "other")]:
+        layer = nn.Sequential(nn.Conv2d(3, 2, 2), nn.Flatten()).eval()
+        nn.init.constant_(layer[0].weight, factor)
+        nn.init.zeros_(layer[0].bias)
+        traced = torch.jit.trace(layer, torch.zeros(1, 3, 4, 4))
+        for form, module in {"": traced, "frozen": torch.jit.freeze(traced)}.items():
+            path = tmp_path / f"{name}{form}.pt"
+            if not path.exists():
+                module.save(path)
+            encoder = TorchEncoder(torch.jit.load(path), device="cpu").fit(IMAGES)
+            digests.append(encoder.fingerprint()["weights"])
+    assert digests[:2] == digests[2:4]
+    assert len(set(digests)) == 4
+
+
 def test_an_encoder_learns_nothing():
     encoder = TorchEncoder(network())
     tags = get_tags(encoder)

@@ -114,7 +114,7 @@ def rank(n_permutations=9, readouts=None, **options):
 
 
 def test_cells_have_p_values_of_their_kernels_alone(tmp_path):
-    scorer = rank(n_orders=2, results=tmp_path)
+    scorer = rank(np.int64(9), n_orders=2, results=tmp_path)
     X, y = digits(60)
     for cell in scorer.cells_[:2]:
         order = np.random.default_rng([0, cell.order]).permutation(60)

@@ -58,8 +58,17 @@ def test_numbers_of_known_labels_are_a_list_with_an_entry_more_than_steps():
     expected = forward("bayes", losses, known=np.array(known)).codelengths
     assert_same_bits(forward("bayes", losses, known=known).codelengths, expected)
     stream = ForwardPass("bayes", losses.shape[1])
-    words = r"`known` must be 5 non-decreasing counts of earlier steps, got array"
-    wrong = [known[:4], [*known, 4], [0, 0, 2, 1, 4], [-1, 0, 1, 2, 4], [1, 1, 2, 3, 4]]
+    words = (
+        r"`known` must be 5 non-decreasing counts \(int\) of earlier steps, got array"
+    )
+    wrong = [
+        known[:4],
+        [*known, 4],
+        [0, 0, 2, 1, 4],
+        [-1, 0, 1, 2, 4],
+        [1, 1, 2, 3, 4],
+        [0.0, 0, 1, 2, 4],
+    ]
     for counts in wrong:
         with pytest.raises(ValueError, match=words):
             stream.extend(losses, counts)

@@ -6,6 +6,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from numbers import Integral
 from typing import ClassVar, NamedTuple, Self
 
@@ -262,8 +263,14 @@ def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
 
 
 def weights_fingerprint(module: nn.Module) -> str:
-    """Return the SHA-256 of a module's state, with names, types, shapes and values."""
+    """Return the SHA-256 of a module's state, with names, types, shapes and values.
+
+    Modules in TorchScript also contribute their code and constants.
+    """
     digest = hashlib.sha256()
+    if isinstance(module, torch.jit.ScriptModule):
+        torch.jit.save(module, archive := BytesIO())
+        digest.update(archive.getbuffer())
     for name, tensor in module.state_dict().items():
         if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
             digest.update(f"{name} {readable(tensor, {})}\n".encode())

@@ -136,8 +136,7 @@ def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
     earlier = np.empty(codes.size)
     places = np.arange(codes.size)
     earlier[np.argsort(codes, kind="stable")] = places - np.repeat(firsts, counts)
-    costs: Floats = np.log(places + n_classes / 2) - np.log(earlier + 0.5)
-    return costs
+    return np.asarray(np.log(places + n_classes / 2) - np.log(earlier + 0.5))
 
 
 def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
@@ -331,5 +330,4 @@ def _student_t_losses(
     nu = np.asarray(dof)
     constant = np.log(scale) + gammaln(nu / 2) - gammaln((nu + 1) / 2)
     tails = (nu + 1) / 2 * np.log1p(np.square((y - location) / scale) / nu)
-    losses: Floats = constant + np.log(nu * math.pi) / 2 + tails
-    return losses
+    return np.asarray(constant + np.log(nu * math.pi) / 2 + tails)

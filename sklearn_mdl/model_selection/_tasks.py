@@ -88,7 +88,7 @@ class Task(NamedTuple):
         n = self.n_permutations
         return {
             **{name: getattr(self, name) for name in self._fields[:4]},
-            **({} if n is None else {"n_permutations": n}),
+            **({} if n is None else {"n_permutations": int(n)}),
             "shape": list(self.X.shape),
             "data": dict(self.data),
             "terms": self._terms(),

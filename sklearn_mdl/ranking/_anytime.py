@@ -65,8 +65,7 @@ def exact_log_values(totals: Floats, squares: Floats) -> Floats:
         previous differences.
     """
     exponents = LAMBDAS * totals[..., None] - COSTS * squares[..., None]
-    logs: Floats = logsumexp(exponents, axis=-1) - np.log(len(LAMBDAS))
-    return logs
+    return np.asarray(logsumexp(exponents, axis=-1) - np.log(len(LAMBDAS)))
 
 
 def exact_half_widths(squares: Floats, level: float) -> Floats:
@@ -296,8 +295,7 @@ class LossRace:
             return asymptotic_half_widths(n, sums.variances, self.level)
         totals = exact_half_widths(sums.squares / scale**2, self.level) * scale
         with np.errstate(divide="ignore"):
-            widths: Floats = totals / sums.n
-        return widths
+            return np.asarray(totals / sums.n)
 
     @property
     def _has_rare(self) -> NDArray[np.bool_]:

@@ -177,5 +177,4 @@ def _n_won(*regions: _pairs.Floats) -> _pairs.Floats:
     """Return the number of draws that each region wins for each pair, (3, n_pairs)."""
     threshold = np.maximum(np.maximum(regions[0], regions[1]), regions[2]) - _ROUNDING
     largest = np.stack([region >= threshold for region in regions])
-    wins: _pairs.Floats = (largest / largest.sum(axis=0)).sum(axis=1)
-    return wins
+    return np.asarray((largest / largest.sum(axis=0)).sum(axis=1))

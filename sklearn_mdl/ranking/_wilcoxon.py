@@ -200,8 +200,7 @@ def _exact_p_values(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Fl
         _sum_distribution(tuple(row))[at]
         for row, at in zip(doubled.tolist(), smaller.tolist(), strict=True)
     ]
-    p_values: _pairs.Floats = np.minimum(2 * np.array(one_sided), 1.0)
-    return p_values
+    return np.asarray(np.minimum(2 * np.array(one_sided), 1.0))
 
 
 @lru_cache(maxsize=1024)
@@ -221,5 +220,4 @@ def _normal_p_values(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.F
     deviation = np.sqrt((ranks**2).sum(axis=1))
     gap = np.abs(rank_sums[:, 0] - rank_sums[:, 1])
     # Nonzero ranks are at least 1. If all ranks are 0, the gap is also 0.
-    p_values: _pairs.Floats = 2 * norm.sf(gap / np.maximum(deviation, 1.0))
-    return p_values
+    return np.asarray(2 * norm.sf(gap / np.maximum(deviation, 1.0)))

@@ -242,9 +242,10 @@ class ForwardPass:
         steps = self.n_steps + np.arange(len(array) + 1)
         known = steps if known is None else np.asarray(known)
         n_before = self.n_steps - len(self._pending)
-        is_valid = known.shape == steps.shape and bool((known <= steps).all())
+        is_valid = known.shape == steps.shape and known.dtype.kind == "i"
+        is_valid = is_valid and bool((known <= steps).all())
         if not (is_valid and (np.diff(known, prepend=n_before) >= 0).all()):
-            required = f"{len(steps)} non-decreasing counts of earlier steps"
+            required = f"{len(steps)} non-decreasing counts (int) of earlier steps"
             raise invalid("known", required, known, "pass None if no label is late")
         in_time = (known[:-1] == steps[:-1]) & (known[1:] == steps[1:])
         for rows in cut(array):

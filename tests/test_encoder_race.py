@@ -476,6 +476,13 @@ def test_damaged_folders_are_refused(tmp_path):
             race_of(folder=folder).resume()
     (folder / "race.json").unlink()  # as the message says
     assert race_of(folder=folder).resume().n_labels_ == 20
+    said = (
+        "must hold an update of this race, but it was saved with other settings; pass "
+    )
+    with pytest.raises(
+        ValueError, match=rf"{said}those settings, or another folder \(--out\)$"
+    ):
+        race_of(folder=folder, alpha=0.1).resume()
     said = "race.json must hold the settings of a race, but it is damaged "
     (folder / "race.json").write_text("")
     with pytest.raises(

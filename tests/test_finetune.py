@@ -741,7 +741,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
             ),
             ValueError,
             r"must keep the type and shape of images, but it .*uint8 \(3, 8, 8\) for.*"
-            r"; return an image of shape \(1, 8, 8\), for example by Grayscale\(1\)$",
+            r"; return Grayscale\(\)\(image\)\.expand\(1, -1, -1\)$",
         ),
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image.numpy()),

@@ -147,7 +147,8 @@ class RaceFolder:
         cure = "restore it, or delete the folder to begin again"
         arrays, about = read_archive(path, "update", cure)
         if about.get("race") != self._key:
-            raise damaged(path, required, "it is of another race", cure)
+            cure = "pass those settings, or another folder (--out)"
+            raise damaged(path, required, "it was saved with other settings", cure)
         if about.get("n_before") != n_before:
             problem = f"{UPDATE.format(n_before)} is missing"
             raise damaged(self.path, "all updates of this race", problem, cure)

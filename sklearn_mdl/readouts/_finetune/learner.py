@@ -192,6 +192,8 @@ class NetworkLearner(Learner):
         ValueError
             If weights or statistics of the network are missing or have the wrong shape.
             The state of the optimiser is not checked.
+        KeyError
+            If the number of steps or the logit scale is missing.
         """
         (column,) = self.columns
         given = learned.get(column, {})

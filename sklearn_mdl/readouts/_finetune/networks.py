@@ -82,8 +82,7 @@ def _augmentation_cure(result: object, image: Tensor) -> str:
     if not isinstance(result, Tensor):
         return "end it with torchvision.transforms.v2.ToImage()"
     if result.shape[:-2] != image.shape[:1]:
-        grey = f", for example by Grayscale({len(image)})" * (len(image) in (1, 3))
-        return f"return an image of shape {tuple(image.shape)}{grey}"
+        return f"return Grayscale()(image).expand({len(image)}, -1, -1)"
     if result.shape != image.shape:
         return f"end it with Resize({[*image.shape[1:]]})"
     if result.is_floating_point() and result.max() <= 1:

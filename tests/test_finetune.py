@@ -730,6 +730,12 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
             r".*; return values from 0 to 255 as image\.to\(torch\.uint8\)$",
         ),
         (
+            lambda: ScratchReadout(Net, augmentation=lambda image: image[0]),
+            ValueError,
+            r"must keep the type and shape of images, but it .*uint8 \(8, 8\) for"
+            r".*; return image\.expand\(1, -1, -1\)$",
+        ),
+        (
             lambda: ScratchReadout(Net, augmentation=lambda image: image / 255),
             ValueError,
             r"must keep the type and shape of images, but it .*float32 \(1, 8, 8\) for"

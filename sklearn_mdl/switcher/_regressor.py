@@ -47,7 +47,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
     Networks and kernels learn labels standardised by the mean and scale of earlier
     labels. For networks, both are updated whenever the number of rows has doubled. For
-    kernels, they are updated after 8, 16, 32 and so on rows, up to their ``max_exact``
+    kernels, they are updated after 8, 16, 32, ... rows, up to their ``max_exact``
     (2,048 by default). Densities are mapped back to the units of the labels, which adds
     the logarithm of the scale to each loss. Until the first minibatch is full, networks
     predict a fixed Student-t distribution with one degree of freedom.

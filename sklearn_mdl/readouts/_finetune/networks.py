@@ -82,7 +82,8 @@ def _augmentation_cure(result: object, image: Tensor) -> str:
     if not isinstance(result, Tensor):
         return "end it with torchvision.transforms.v2.ToImage()"
     if result.shape[:-2] != image.shape[:1]:
-        return f"return Grayscale()(image).expand({len(image)}, -1, -1)"
+        grey = "Grayscale()(image)" if result.ndim == 3 else "image"
+        return f"return {grey}.expand({len(image)}, -1, -1)"
     if result.shape != image.shape:
         return f"end it with Resize({[*image.shape[1:]]})"
     if result.is_floating_point() and result.max() <= 1:

@@ -14,8 +14,9 @@
 # Benchmarks are run one at a time: .venv/bin/python -m benchmarks lists them.
 #
 # Another interpreter:  make PYTHON=python3.12 test
-# On Linux pip fetches torch with CUDA, some gigabytes. For the CPU build make .venv, install
-# torch into it as pytorch.org/get-started says, then call make.
+# On Linux pip fetches torch with CUDA, some gigabytes. For the CPU build, run
+# python3 -m venv .venv, install torch into it as pytorch.org/get-started says, and then
+# call make.
 # On Windows, run make in Git Bash.
 
 SHELL := bash

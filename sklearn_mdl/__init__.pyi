@@ -15,11 +15,7 @@ from . import (
     switching as switching,
 )
 from .baselines import compare_protocols
-from .display import (
-    CodelengthDisplay,
-    CriticalDifferenceDisplay,
-    PosteriorDisplay,
-)
+from .display import CodelengthDisplay, CriticalDifferenceDisplay, PosteriorDisplay
 from .metrics import frequency_codelength, regret, uniform_codelength
 from .model_selection import (
     PrequentialSplit,

@@ -1,6 +1,7 @@
 """A race of encoders: any cut into calls, resumed anywhere, and nothing lost."""
 
 import json
+import re
 import threading
 from xml.etree import ElementTree
 
@@ -348,11 +349,25 @@ def test_a_race_is_resumed_as_it_was_begun_or_not_at_all(tmp_path):
     ]
     for name, race in others:
         title = name + r" \(--readouts\)" * (name == "switcher")
-        text = f"^{title} must be as when the race in {tmp_path} began"
-        given = "" if name in ("encoders", "switcher") else r" \(.*\), got .*"
-        cure = r"; pass the earlier value, or another folder \(--out\)$"
-        with pytest.raises(ValueError, match=text + given + cure):
+        is_long = name in ("encoders", "switcher")
+        required = "the same as" if is_long else "(?P<was>.*), as"
+        text = f"^{title} must be {required} when the race in {tmp_path} began, got .*"
+        cure = "the earlier value" if is_long else f"{name}=(?P=was)"
+        with pytest.raises(
+            ValueError, match=rf"{text}; pass {cure}, or another folder \(--out\)$"
+        ):
             race.resume()
+
+
+def test_a_race_with_other_settings_that_wrote_first_is_named(tmp_path):
+    late, first = race_of(folder=tmp_path).resume(), race_of(folder=tmp_path, alpha=0.1)
+    add(first, 10)
+    rows = {name: X[:2] for name, X in FEATURES.items()}
+    said = (
+        f"alpha must be 0.1, as when the race in {tmp_path} began, got 0.05; pass "
+        "alpha=0.1, or another folder (--out)"
+    )
+    refused(late, rows, LABELS[:2], f"^{re.escape(said)}$")
 
 
 def test_a_race_takes_integers_and_floats_of_numpy(tmp_path):
@@ -403,7 +418,9 @@ def test_a_folder_has_one_writer(tmp_path):
         first,
         {name: X[10:12] for name, X in FEATURES.items()},
         LABELS[10:12],
-        "another race has written to it",
+        f"^{tmp_path} must hold the updates that this EncoderRace has read or written, "
+        "but updates are new or missing; create the EncoderRace again, which resumes "
+        "from the folder$",
     )
     again = add(race_of(folder=tmp_path), 30)
     assert_same(again, add(race_of(), 30))
@@ -430,10 +447,13 @@ def test_damaged_folders_are_refused(tmp_path):
     paths = sorted(folder.glob("labels-*"))
     middle = paths[1].read_bytes()
     paths[1].unlink()
-    with pytest.raises(ValueError, match="from number 5 onwards"):
+    cure = "restore it, or delete the folder to begin again$"
+    said = f"^{folder} must hold all updates of this race, but {paths[1].name} is "
+    with pytest.raises(ValueError, match=f"{said}missing; {cure}"):
         race_of(folder=folder).resume()
     paths[1].write_bytes(middle[:-1] + b"x")
-    with pytest.raises(ValueError, match=paths[1].name):
+    said = f"^{paths[1]} must hold arrays saved by sklearn_mdl, but its checksum "
+    with pytest.raises(ValueError, match=f"{said}differs; {cure}"):
         race_of(folder=folder).resume()
     paths[1].write_bytes(middle)
     assert_same(add(race_of(folder=folder), 20), add(race_of(), 20))
@@ -454,6 +474,22 @@ def test_damaged_folders_are_refused(tmp_path):
         (folder / "race.json").write_text(text)
         with pytest.raises(ValueError, match=r"race\.json must hold|must be"):
             race_of(folder=folder).resume()
+    (folder / "race.json").unlink()  # as the message says
+    assert race_of(folder=folder).resume().n_labels_ == 20
+    said = (
+        "must hold an update of this race, but it was saved with other settings; pass "
+    )
+    with pytest.raises(
+        ValueError, match=rf"{said}those settings, or another folder \(--out\)$"
+    ):
+        race_of(folder=folder, alpha=0.1).resume()
+    said = "race.json must hold the settings of a race, but it is damaged "
+    (folder / "race.json").write_text("")
+    with pytest.raises(
+        ValueError,
+        match=rf"{said}\(.*\); restore it, or delete it and pass the same settings$",
+    ):
+        race_of(folder=folder).resume()
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(ValueError, match="must be a directory"):

@@ -450,6 +450,17 @@ def test_on_real_images_a_pretrained_network_is_worth_more_than_one_from_scratch
 # Encoders are shared, and left as they are
 
 
+class Returning(nn.Module):
+    """A network that returns what a function makes of images."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 class Counting(Net):
     _n_images = 0
 
@@ -667,7 +678,11 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
             ValueError,
             "'augmentation' parameter",
         ),
-        (lambda: ScratchReadout("resnet5"), ValueError, "got 'resnet5'; pass one"),
+        (
+            lambda: ScratchReadout("resnet5"),
+            ValueError,
+            "^model must be .*'resnet5'; pass one",
+        ),
         (lambda: ScratchReadout(3), ValueError, "'model' parameter"),
         (
             lambda: ScratchReadout(dict),
@@ -682,7 +697,20 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: ScratchReadout(lambda: nn.Conv2d(1, 2, 3)),
             ValueError,
-            r"must return vectors \(n, width\), but it returned \(1, 2, 6, 6\); end",
+            r"must return vectors \(n, width\), but it returned \(1, 2, 6, 6\); end it "
+            r"with nn\.AdaptiveAvgPool2d\(1\) and nn\.Flatten\(\)$",
+        ),
+        (
+            lambda: ScratchReadout(lambda: Returning(lambda x: {"out": x.flatten(1)})),
+            ValueError,
+            r"must return vectors \(n, width\), but it returned dict; return only the "
+            r"features, for example output\[0\] or output\['out'\]$",
+        ),
+        (
+            lambda: ScratchReadout(lambda: Returning(lambda x: x.mean((1, 2, 3)))),
+            ValueError,
+            r"must return vectors \(n, width\), but it returned \(1,\); return "
+            r"output\.reshape\(len\(output\), -1\)$",
         ),
         (
             lambda: ScratchReadout(Net, image_shape=(8, 8, 3)),
@@ -693,24 +721,39 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
             lambda: ScratchReadout(Net, augmentation=lambda image: image[:, :4]),
             ValueError,
             r"must keep the type and shape of images, but it .*uint8 \(1, 4, 8\) for .*"
-            r"\(1, 8, 8\); return a tensor after Resize\(\[8, 8\]\) and Convert",
+            r"\(1, 8, 8\); end it with Resize\(\[8, 8\]\)$",
         ),
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image.float()),
             ValueError,
-            r"must keep the type and shape of images, but it .*float32 \(1, 8, 8\) for",
+            r"must keep the type and shape of images, but it .*float32 \(1, 8, 8\) for"
+            r".*; return values from 0 to 255 as image\.to\(torch\.uint8\)$",
+        ),
+        (
+            lambda: ScratchReadout(Net, augmentation=lambda image: image[0]),
+            ValueError,
+            r"must keep the type and shape of images, but it .*uint8 \(8, 8\) for"
+            r".*; return image\.expand\(1, -1, -1\)$",
+        ),
+        (
+            lambda: ScratchReadout(Net, augmentation=lambda image: image / 255),
+            ValueError,
+            r"must keep the type and shape of images, but it .*float32 \(1, 8, 8\) for"
+            r".*; end it with ConvertImageDtype\(torch\.uint8\), without Normalize$",
         ),
         (
             lambda: ScratchReadout(
                 Net, augmentation=lambda image: image.repeat(3, 1, 1)
             ),
             ValueError,
-            r"must keep the type and shape of images, but it .*uint8 \(3, 8, 8\) for",
+            r"must keep the type and shape of images, but it .*uint8 \(3, 8, 8\) for.*"
+            r"; return Grayscale\(\)\(image\)\.expand\(1, -1, -1\)$",
         ),
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image.numpy()),
             ValueError,
-            r"must keep the type and shape of images, but it .*ndarray for",
+            r"must keep the type and shape of images, but it .*ndarray for.*; end it "
+            r"with torchvision\.transforms\.v2\.ToImage\(\)$",
         ),
         (
             lambda: ScratchReadout(

@@ -480,8 +480,11 @@ def test_control_labels_are_a_function_of_types_alone():
     of_types = [found[types == kind][0] for kind in range(200)]
     assert abs(np.mean(np.array(of_types) == 0) - 0.6) < 0.15
     assert not np.array_equal(found, control_labels(types, y, random_state=1))
-    with pytest.raises(ValueError, match="types and y"):
+    said = r"^types and y must be of equal shape \(n_samples,\), got \[.*\]; pass "
+    with pytest.raises(ValueError, match=f"{said}one type for each label$"):
         control_labels(types[:-1], y)
+    with pytest.raises(ValueError, match=rf"{said}types.ravel\(\) and y.ravel\(\)$"):
+        control_labels(types, y[:, None])
 
 
 def parts_of(X, y, types):
@@ -527,6 +530,17 @@ def test_one_factor_learns_all_control_tasks_as_refits_do(digits, n_train, bound
     assert_array_equal(predicted, expected)
     assert found.control_accuracy == np.mean(predicted == controls[:, n_train:])
     assert len({len(fit.classes_) for fit in refits}) > 1
+
+
+@pytest.mark.parametrize("forgetting", [{"window": 64}, {"restart": 64}])
+def test_kernels_that_forget_are_refitted_to_control_tasks(digits, forgetting):
+    X, y = digits[0][:150], digits[1][:150] % 3
+    types, probe = np.arange(150) % 5, KernelReadout(**forgetting)
+    parts = (X[:90], y[:90]), (X[90:], y[90:]), (types[:90], types[90:])
+    found = selectivity(probe, *parts, random_state=0)
+    control = control_labels(types, y, random_state=np.random.RandomState(0))
+    refit = clone(probe).fit(X[:90], control[:90])
+    assert found.control_accuracy == np.mean(refit.predict(X[90:]) == control[90:])
 
 
 def test_control_tasks_are_counted_and_labels_stacked():

@@ -419,14 +419,35 @@ def test_faults_of_labels_in_tables_are_not_said_to_be_faults_of_columns(tmp_pat
     )
 
 
-def test_a_missing_file_is_not_said_to_be_no_directory():
-    said = (
-        r"^source must be an existing directory, \.h5ad, \.parquet, \.npz, \.h5 or "
-        r"\.hdf5 file, got 'none\.h5ad'; pass a folder with DATASET/ENCODER\.npy and "
-        r"DATASET/labels\.npy$"
-    )
+def test_a_missing_file_is_not_said_to_be_no_directory(tmp_path):
+    said = r"^source must exist, but there is no 'none\.h5ad'; correct the path$"
     with pytest.raises(FileNotFoundError, match=said):
         load_representations("none.h5ad")
+    other = tmp_path / "a.txt"
+    other.touch()
+    assert message(other) == (
+        "source must be a directory, .h5ad, .parquet, .npz, .h5 or .hdf5 file, got "
+        f"{str(other)!r}; pass a folder with DATASET/ENCODER.npy and DATASET/labels.npy"
+    )
+
+
+def test_empty_text_is_no_label_in_npz(tmp_path):
+    np.savez(tmp_path / "x.npz", raw=np.eye(3), labels=["a", "", "b"])
+    assert "1 of 3" in message(tmp_path / "x.npz")
+    found = load_representations(tmp_path / "x.npz", missing="drop").datasets["x"]
+    assert found[1].tolist() == ["a", "b"]
+    np.testing.assert_array_equal(found[0]["raw"], np.eye(3)[[0, 2]])
+
+
+def test_groups_of_a_directory_are_read_from_its_files(tmp_path):
+    arrays = {"raw": np.eye(3), "labels": [0, 1, 1], "groups": [0, 1, 2]}
+    for name, rows in arrays.items():
+        np.save(tmp_path / f"{name}.npy", rows)
+    assert message(tmp_path, groups="groups") == (
+        f"groups must be None for the directory {tmp_path}, got 'groups'; omit groups "
+        "(--groups), and save them as DATASET/groups.npy next to DATASET/ENCODER.npy "
+        "and DATASET/labels.npy"
+    )
 
 
 def test_a_single_path_is_no_list_of_shards(tmp_path):

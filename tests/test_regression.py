@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import re
 from functools import cache
 
 import numpy as np
@@ -508,9 +509,12 @@ def test_a_label_that_no_float32_holds_makes_no_readout_diverge(size):
 @for_each(
     "y, match",
     [
-        ([0.0, np.nan, 1.0], "NaN in row 1"),
-        ([0.0, 1.0, np.inf], "infinity or a number too large in row 2"),
-        ([0.0, 1.0, -1e200], "too large in row 2"),
+        ([0.0, np.nan, 1.0], "NaN in row 1; drop such rows$"),
+        (
+            [0.0, 1.0, np.inf],
+            "infinity or a number too large in row 2; drop such rows$",
+        ),
+        ([0.0, 1.0, -1e200], r"too large in row 2; pass for example 1e-160 \* y$"),
         (
             [0.0, 1e-320, -1e-301],
             "reach 1e-300 in absolute value, got 1e-301; pass for example 1e300",
@@ -531,6 +535,16 @@ def test_labels_that_are_no_numbers_are_refused_in_one_sentence(y):
     with pytest.raises(ValueError, match="y must be real numbers"):
         switcher.fit(np.zeros((3, 2)), np.asarray(y))
     assert not hasattr(switcher, "n_features_in_")
+
+
+def test_dates_with_any_index_become_numbers_as_the_message_says():
+    pd = pytest.importorskip("pandas")
+    days = pd.Series(np.datetime64("2020-01-01") + np.arange(3), index=[7, 5, 6])
+    cure = "(y - y.min()) / np.timedelta64(1, 'D')"
+    with pytest.raises(ValueError, match=f"; pass for example {re.escape(cure)}$"):
+        pool().fit(np.zeros((3, 2)), days)
+    y = days
+    assert list((y - y.min()) / np.timedelta64(1, "D")) == [0, 1, 2]
 
 
 @for_each("dtype", [np.float16, np.float32, np.int8, bool])

@@ -418,8 +418,7 @@ def is_grouped(labels: np.ndarray, keys: np.ndarray | None = None) -> bool:
     order = gammaln(n + 1) - gammaln(counts + 1).sum()
     places = gammaln(n) - gammaln(n_runs) - gammaln(n - n_runs + 1)
     classes = np.log(n_classes) + (n_runs - 1) * np.log(n_classes - 1)
-    saved = order - (np.log(n) + places + classes)
-    return bool(saved > max(GROUPED_NATS, order / 4))
+    return bool((order - (np.log(n) + places + classes)) > max(GROUPED_NATS, order / 4))
 
 
 def labelled_step(transformer: BaseEstimator) -> str | None:

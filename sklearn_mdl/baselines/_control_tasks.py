@@ -2,8 +2,9 @@
 
 A control task assigns a random label to every *type* of row. Only a probe that
 memorises types can predict these labels better than chance. Selectivity is the accuracy
-on a task minus the accuracy on a control task (Hewitt and Liang, 2019). The random
-encoder is a control for trained encoders.
+on a task minus the accuracy on a control task (Hewitt and Liang, 2019).
+:class:`RandomEncoder` is a control of another kind, to which trained encoders are
+compared.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def control_labels(
     ----------
     types : array-like of shape (n_samples,)
         Types of the rows, such as words, identities or clusters
-        (:func:`cluster_types`). They must not depend on the features under test. If
-        every row has its own type, no probe predicts the control labels of new rows
+        (:func:`cluster_types`). The types must not depend on the features under test.
+        If every row has its own type, no probe predicts the control labels of new rows
         better than chance.
     y : array-like of shape (n_samples,)
         Labels of the task.
@@ -82,7 +83,8 @@ def control_labels(
     """
     types, y = np.asarray(as_array(types)), np.asarray(as_array(y))
     if types.ndim != 1 or y.shape != types.shape:
-        shapes, cure = [types.shape, y.shape], "pass one type for each label"
+        shapes, cure = [types.shape, y.shape], "pass types.ravel() and y.ravel()"
+        cure = cure if types.size == y.size else "pass one type for each label"
         raise invalid("types and y", "of equal shape (n_samples,)", shapes, cure)
     distinct, places = np.unique(types, return_inverse=True)
     rng = check_random_state(random_state)
@@ -128,9 +130,9 @@ def selectivity(
     Parameters
     ----------
     probe : classifier
-        The probe, which is copied and fitted once for each task. For all control tasks
-        together, a :class:`~sklearn_mdl.KernelReadout` needs only a single
-        factorisation, unless it whitens within classes.
+        The probe, which is copied and fitted once for each task. A
+        :class:`~sklearn_mdl.KernelReadout` is factorised only once for all control
+        tasks, unless it whitens within classes or has a `window` or `restart`.
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     types : (array-like, array-like)
@@ -180,7 +182,8 @@ def selectivity(
     learned, held_out = np.split(np.stack(drawn), [len(y)], axis=1)
     fitted = clone(probe).fit(X, y)
     accuracy = float(np.mean(fitted.predict(X_test) == y_test))
-    if isinstance(fitted, KernelReadout) and not fitted.reads_labels:
+    is_kernel = isinstance(fitted, KernelReadout)
+    if is_kernel and not (fitted.reads_labels or fitted.window or fitted.restart):
         predicted = fitted.predict_relabelled(learned, X_test)
     else:
         fits = (clone(probe).fit(X, control) for control in learned)

@@ -194,8 +194,7 @@ def _expected_loss(
     ]
     draws = torch.stack(losses)
     # Weights are drawn independently for each row, so variances add up.
-    variance = draws.var(0).sum() / n_draws
-    return float(draws.mean(0).sum()), float(variance.sqrt())
+    return float(draws.mean(0).sum()), float((draws.var(0).sum() / n_draws).sqrt())
 
 
 # Binary logs of the Gaussian prior's possible scales.

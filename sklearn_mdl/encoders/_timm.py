@@ -48,10 +48,11 @@ def check_options(options: Mapping[str, object] | None) -> None:
         )
 
 
-def check_name(timm: ModuleType, name: str) -> None:
+def check_name(timm: ModuleType, name: str, what: str = "model_name") -> None:
     """Raise ValueError if timm lacks a model or its weights.
 
-    Names that begin with one of `HUBS` are not checked.
+    Names that begin with one of `HUBS` are not checked. The message calls the parameter
+    `what`.
     """
     if name.startswith(HUBS):
         return
@@ -59,12 +60,12 @@ def check_name(timm: ModuleType, name: str) -> None:
     if not timm.is_model(architecture):
         near = get_close_matches(architecture, timm.list_models(), n=3, cutoff=0.0)
         required = f"the name of a model in timm {timm.__version__}"
-        raise invalid("model_name", required, name, f"pass one of {near}")
+        raise invalid(what, required, name, f"pass one of {near}")
     known = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in known:
         required = f"the name of weights in timm {timm.__version__}"
         cure = f"one of {known[:5]}" if known else f"{architecture!r}, pretrained=False"
-        raise invalid("model_name", required, name, f"pass {cure}")
+        raise invalid(what, required, name, f"pass {cure}")
 
 
 def cure_of(timm: ModuleType, name: str) -> str:

@@ -224,8 +224,7 @@ def _measured(
     false = flagged - true
     recall, share = true / true[:, -1:], false / false[:, -1:]
     gained = np.diff(recall, axis=1, prepend=0.0)
-    height = recall - 0.5 * gained
-    area = (height * np.diff(share, axis=1, prepend=0.0)).sum(1)
+    area = ((recall - 0.5 * gained) * np.diff(share, axis=1, prepend=0.0)).sum(1)
     precision = (gained * true / np.maximum(flagged, 1.0)).sum(1)
     n_allowed = (share <= most).sum(1)
     rows = np.arange(len(times))

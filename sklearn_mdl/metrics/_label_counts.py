@@ -39,8 +39,7 @@ class LabelCounts:
 
     def log_proba(self) -> Floats:
         """Return the log-probabilities (C,) of the next label."""
-        logs: Floats = np.log(self.counts / np.add.reduce(self.counts))
-        return logs
+        return np.asarray(np.log(self.counts / np.add.reduce(self.counts)))
 
     def add_classes(self, n: int) -> None:
         """Add classes that have not occurred yet."""
@@ -71,15 +70,14 @@ class LabelTransitions:
         counts = np.full(self.n_classes, 0.5)
         if seen := self.after.get(self.last):
             counts[list(seen)] += list(seen.values())
-        logs: Floats = np.log(counts / np.add.reduce(counts))
-        return logs
+        return np.asarray(np.log(counts / np.add.reduce(counts)))
 
     def add_classes(self, n: int) -> None:
         """Add classes that have not occurred yet."""
         self.n_classes += n
 
     def observe(self, label: int) -> None:
-        """Count a label after the previous one."""
+        """Count the transition from the previous label to this one."""
         if self.last >= 0:
             self.after[self.last][label] += 1
         self.last = label
@@ -91,9 +89,10 @@ def decayed_frequency_codelengths(
     """Return the cost of each label under decaying label counts, in nats.
 
     Label ``t`` is predicted from counts of past labels. The weight of a past label
-    halves every ``half_life`` labels::
+    halves every ``half_life`` labels. The probability of class ``c`` is proportional
+    to ::
 
-        p(y_t = c | y_{<t}) ~ 1/2 + sum_{i < t, y_i = c} 2^{-(t - 1 - i) / half_life} .
+        1/2 + sum_{i < t, y_i = c} 2^{-(t - 1 - i) / half_life} .
 
     Parameters
     ----------
@@ -132,8 +131,9 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
 
     The code is a first-order Markov chain. It predicts label ``t`` by the
     Krichevsky-Trofimov estimate from the labels that followed earlier occurrences of
-    ``y_{t-1}``. The first label has uniform probabilities. If labels tend to repeat,
-    this code is far shorter than the frequency code.
+    ``y_{t-1}``. The first label has uniform probabilities. If labels repeat much more
+    often than their frequencies imply, this code is far shorter than the frequency
+    code.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def costs_without_features(
 ) -> Floats:
     """Return each label's cost under three codes (N, 3), as for `costs_of`.
 
-    The codes are label frequencies, recent label frequencies and label transitions.
+    The codes use label frequencies, recent label frequencies and label transitions.
     """
     counts, recent = LabelCounts(n_classes), LabelCounts(n_classes, 100.0)
     codes = counts, recent, LabelTransitions(n_classes)

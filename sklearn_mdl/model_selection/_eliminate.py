@@ -1,4 +1,4 @@
-"""Elimination of encoders that lose the races on all datasets, before the ranking."""
+"""Elimination of encoders that a single other encoder beats in all races."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Out = dict[str, dict[str, int]]
 
 
 def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
-    """Race the encoders on each dataset, with its rows in the first order.
+    """Race the encoders on each dataset, in the first of its random orders of rows.
 
     An encoder is only eliminated if a single other encoder beats it on every dataset.
     An encoder that loses to different encoders can still have the best average rank.
@@ -25,8 +25,9 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
     Parameters
     ----------
     tasks : sequence of Task or Failure
-        Tasks of a ranking, and encoders that failed. If a dataset has groups, or fewer
-        than two encoders did not fail on it, no encoder is eliminated.
+        Tasks of a ranking, and encoders that failed. If a dataset has groups, or only
+        one encoder succeeded on it, no encoder is eliminated. Datasets on which all
+        encoders failed are ignored.
     alpha : float
         Level of each race.
 
@@ -76,7 +77,7 @@ def _race(tasks: Sequence[Task], alpha: float) -> EncoderRace:
 
 
 def _behind(race: EncoderRace) -> set[tuple[str, str]]:
-    """Return the pairs of an eliminated encoder and one that is shown to beat it."""
+    """Return each pair of an eliminated encoder and an encoder that beats it."""
     names = race.encoder_names_
     shown = np.argwhere(race.e_values_ >= race.threshold_)
     return {(names[i], names[j]) for i, j in shown if names[i] in race.eliminated_at_}

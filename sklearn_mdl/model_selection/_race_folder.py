@@ -14,10 +14,10 @@ from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
-from sklearn_mdl._core.validation import damaged
+from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.model_selection._tasks import digest_of
 
-NAME = "race.json"
+NAME, UPDATE = "race.json", "labels-{:09d}.safetensors"
 
 
 class Step(NamedTuple):
@@ -86,13 +86,15 @@ class RaceFolder:
         Raises
         ------
         ValueError
-            If another race has written to the folder or is writing to it.
+            If another race has written to the folder or is writing to it, or if a file
+            was deleted.
         """
         with exclusive(self.path, wait=False):
             if self._files() != self._updates:
-                required, problem = "one race", "another race has written to it"
+                self._check_settings()  # of a race that has written meanwhile
+                required = "the updates that this EncoderRace has read or written"
                 cure = "create the EncoderRace again, which resumes from the folder"
-                raise damaged(self.path, required, problem, cure)
+                raise damaged(self.path, required, "updates are new or missing", cure)
             if not self._updates:
                 text = json.dumps(with_format("race", self.about), indent=1)
                 with replaced(self.path / NAME) as aside:
@@ -105,7 +107,7 @@ class RaceFolder:
             }
             rows = {f"features-{i}": X for i, X in enumerate(step.features.values())}
             arrays = {"labels": step.labels, "losses": step.losses, **rows}
-            path = self.path / f"labels-{n_before:09d}.safetensors"
+            path = self.path / UPDATE.format(n_before)
             self._updates.append(path)
             write_archive(path, "update", arrays, about)
 
@@ -126,26 +128,30 @@ class RaceFolder:
         try:
             settings = dict(json.loads(path.read_text("utf-8")))
         except (TypeError, ValueError, RecursionError) as error:
-            problem, cure = f"is damaged ({error})", "restore it, or delete the folder"
+            problem = f"it is damaged ({error})"
+            cure = "restore it, or delete it and pass the same settings"
             raise damaged(path, "the settings of a race", problem, cure) from error
         check_format(path, "race", settings)
         for name, value in self.about.items():
             if (was := settings.get(name)) != value:
-                shown = not isinstance(value, list | dict)
-                raise ValueError(
-                    f"{name}{' (--readouts)' * (name == 'switcher')} must be as when "
-                    f"the race in {self.path} began{f' ({was}), got {value}' * shown}"
-                    "; pass the earlier value, or another folder (--out)"
-                )
+                shown, cure = f"{was!r}, as", f"{name}={was!r}"
+                if isinstance(value, list | dict):
+                    shown, cure = "the same as", "the earlier value"
+                title = name + " (--readouts)" * (name == "switcher")
+                required = f"{shown} when the race in {self.path} began"
+                cure = f"pass {cure}, or another folder (--out)"
+                raise invalid(title, required, value, cure)
 
     def _read(self, path: Path, n_before: int) -> Step:
-        arrays, about = read_archive(path, "update")
-        kept = {key: about.get(key) for key in ("race", "n_before")}
-        if kept != {"race": self._key, "n_before": n_before}:
-            required = f"this race's labels from number {n_before} onwards"
-            cure = "restore the missing files, or delete the folder"
-            raise damaged(path, required, "it holds other labels", cure)
-        required, cure = "an update of this race", "restore it, or delete the folder"
+        required = "an update of this race"
+        cure = "restore it, or delete the folder to begin again"
+        arrays, about = read_archive(path, "update", cure)
+        if about.get("race") != self._key:
+            cure = "pass those settings, or another folder (--out)"
+            raise damaged(path, required, "it was saved with other settings", cure)
+        if about.get("n_before") != n_before:
+            problem = f"{UPDATE.format(n_before)} is missing"
+            raise damaged(self.path, "all updates of this race", problem, cure)
         with readable(path, required, cure, KeyError, TypeError, ValueError):
             names = enumerate(about["encoders"])
             features = {name: np.array(arrays[f"features-{i}"]) for i, name in names}

@@ -94,8 +94,7 @@ class DummyLearner(LabelLearner):
 
     def load_state_dict(self, learned: Learned) -> None:
         """Observe the run's labels again. The codes must not have observed any."""
-        n_observed = int(learned[self.columns[0]]["n_observed"])
-        self.observe(self.stream.labels[:n_observed])
+        self.observe(self.stream.labels[: int(learned[self.columns[0]]["n_observed"])])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

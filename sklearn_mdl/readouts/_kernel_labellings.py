@@ -40,8 +40,7 @@ class Labellings(NamedTuple):
 
     def scores(self, means: Tensor) -> np.ndarray:
         """Reshape predicted targets (K, n, S C) to (K, n, S, C)."""
-        shape = *means.shape[:2], len(self.labels), self.n_numbers
-        return means.numpy().reshape(shape)
+        return means.numpy().reshape(*means.shape[:2], len(self.labels), self.n_numbers)
 
 
 class LabellingsLearner(KernelLearner):

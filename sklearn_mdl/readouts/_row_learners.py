@@ -277,8 +277,7 @@ class CalibratedLearner(RowLearner):
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Return log-probabilities (K, n, C) of scores."""
-        ratios = self.in_noises(variances)
-        log_proba = self.calibration.log_proba(means.numpy(), ratios)
+        log_proba = self.calibration.log_proba(means.numpy(), self.in_noises(variances))
         return torch.from_numpy(log_proba).to(self.device)
 
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:

@@ -230,8 +230,7 @@ class NetStack(Learner):
         if not self.any_calibrated:
             return
         logits = self.logits(x).double()
-        finite = logits.isfinite().flatten(1).all(1)
-        chosen = self.calibrated & finite
+        chosen = self.calibrated & logits.isfinite().flatten(1).all(1)
         logits = torch.where(chosen[:, None, None], logits, 0.0)
         slope = torch.where(chosen, self._slope(logits, y), 0.0)
         raw = self.calibration.values.double()
@@ -287,8 +286,7 @@ class NetStack(Learner):
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
         pairs, target = self.net.module_.pairs, self.target
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
-        settings = self.shape, members, self.view, *sizes, self.views.device
-        rebuilt = type(self)(*settings)
+        rebuilt = type(self)(self.shape, members, self.view, *sizes, self.views.device)
         self.__dict__.clear()
         self.__dict__.update(rebuilt.__dict__ | {"target": target})
         for column, tensors in self._parts(repeated=True).items():

@@ -90,9 +90,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         (:class:`~sklearn_mdl.switching.Race`). The rule is applied each time the number
         of examples doubles, from about 1,024 examples on. Retired readouts are no
         longer trained. Instead, they are assumed to predict like the mixture of the
-        readouts that still run. "auto" is `Race()` for built-in lists and None for your
-        own lists, as in the paper. "auto" is also None for "drift" and "stream", where
-        a readout that loses now may win later.
+        readouts that still run. "auto" is `Race()` for built-in lists except "drift"
+        and "stream". For these it is None, since a readout that loses now may win
+        later. For your own lists it is also None, as in the paper.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the

@@ -166,8 +166,9 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, codelengths are bitwise identical to
-        those of a single ``fit`` on all rows.
+        With an integer ``random_state``, the codelengths do not depend on how you split
+        a stream into calls. They are bitwise those of a single ``fit`` on all rows in
+        that order, without shuffling.
 
         Parameters
         ----------

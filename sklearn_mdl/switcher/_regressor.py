@@ -46,11 +46,11 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     ``reference_codelengths_``.
 
     Networks and kernels learn labels standardised by the mean and scale of earlier
-    labels. For networks, both are updated whenever the number of rows has doubled, and
-    for kernels at rows 8, 16, 32 and so on. Densities are mapped back to the units
-    of the labels, which adds the logarithm of the scale to each loss. Until the first
-    minibatch is full, networks predict a fixed Student-t distribution with one degree
-    of freedom.
+    labels. For networks, both are updated whenever the number of rows has doubled. For
+    kernels, they are updated after 8, 16, 32, ... rows, up to their ``max_exact``
+    (2,048 by default). Densities are mapped back to the units of the labels, which adds
+    the logarithm of the scale to each loss. Until the first minibatch is full, networks
+    predict a fixed Student-t distribution with one degree of freedom.
 
     Parameters
     ----------
@@ -76,9 +76,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         (:class:`~sklearn_mdl.switching.Race`). The rule is applied each time the number
         of examples doubles, from about 1,024 examples on. Retired readouts are no
         longer trained. Instead, they are assumed to predict like the mixture of the
-        readouts that still run. "auto" is `Race()` for built-in lists and None for your
-        own lists, as in the paper. "auto" is also None for "drift" and "stream", where
-        a readout that loses now may win later.
+        readouts that still run. "auto" is `Race()` for built-in lists except "drift"
+        and "stream". For these it is None, since a readout that loses now may win
+        later. For your own lists it is also None, as in the paper.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
@@ -126,8 +126,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Seed of the initial weights, the replay streams and the permutation of rows.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t distribution, in the units of the
-        labels. Choose both without looking at the labels to be coded. They affect all
-        encoders and the reference equally, and override the values of the readouts.
+        labels. Choose both without looking at the labels to be coded. They change the
+        codelengths of all encoders by about the same amount, and also that of the
+        reference unless ``label_delay`` is above 0. They override the values of the
+        readouts.
 
     Attributes
     ----------
@@ -142,8 +144,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
         Cost of the same labels without features, in nats, under a Gaussian whose mean
         and variance are learned online
-        (:func:`~sklearn_mdl.metrics.gaussian_codelengths`). Labels before the readouts
-        first learn are coded with the fixed Student-t distribution.
+        (:func:`~sklearn_mdl.metrics.gaussian_codelengths`). The fixed Student-t
+        distribution codes the first two labels if a readout learns row by row, as
+        kernels do, and otherwise the first minibatch. ``label_delay`` is ignored.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     pool_kinds_ : list of n_kinds names

@@ -14,11 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import data_frame
-from sklearn_mdl.metrics import (
-    EscapeCode,
-    blind_codelengths,
-    costs_without_features,
-)
+from sklearn_mdl.metrics import EscapeCode, blind_codelengths, costs_without_features
 from sklearn_mdl.switching import FixedShare, forward
 
 if TYPE_CHECKING:

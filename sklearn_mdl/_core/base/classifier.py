@@ -49,8 +49,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, you get bitwise the same codelengths as
-        from a single ``fit`` on all rows in that order.
+        With an integer ``random_state``, the codelengths do not depend on how you split
+        a stream into calls. They are bitwise those of a single ``fit`` on all rows in
+        that order, without shuffling.
 
         Parameters
         ----------
@@ -106,7 +107,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         ------
         ValueError
             If there is no block, or for the reasons given in :meth:`partial_fit`.
-            Blocks before an invalid block remain learned.
+            The estimator keeps what it learned from earlier blocks.
         TypeError
             If a block is not a pair.
         """

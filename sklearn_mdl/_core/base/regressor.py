@@ -1,4 +1,4 @@
-"""Base class of online regressors: labels that are real numbers, and densities."""
+"""Base class of online regressors, which predict densities of real-valued labels."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ from sklearn_mdl._core.sklearn_compat import fit_context
 from sklearn_mdl._core.stream.outcomes import RealTargets
 from sklearn_mdl._core.stream.units import LEAST_SPREAD
 from sklearn_mdl._core.validation import invalid, refuse_columns
-from sklearn_mdl.metrics import (
-    RegressionMeasures,
-    gaussian_costs,
-    measure_regression,
-)
+from sklearn_mdl.metrics import RegressionMeasures, gaussian_costs, measure_regression
 
 LARGEST = 1e150  # its square is still finite
 
@@ -40,8 +36,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, you get bitwise the same codelengths as
-        from a single ``fit`` on all rows in that order.
+        With an integer ``random_state``, the codelengths do not depend on how you split
+        a stream into calls. They are bitwise those of a single ``fit`` on all rows in
+        that order, without shuffling.
 
         Parameters
         ----------
@@ -79,7 +76,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         ------
         ValueError
             If there is no block, or for the reasons given in :meth:`partial_fit`.
-            Blocks before an invalid block remain learned.
+            The estimator keeps what it learned from earlier blocks.
         TypeError
             If a block is not a pair.
         """
@@ -170,7 +167,7 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
             return np.array(labels, dtype=np.float64)
     cure = "for classes use MDLReadoutSwitcher()"
     if labels.dtype.kind in "mM":
-        cure = "pass for example (y - y[0]) / np.timedelta64(1, 'D')"
+        cure = "pass for example (y - y.min()) / np.timedelta64(1, 'D')"
         raise invalid("y", "real numbers", labels.dtype.name, cure)
     raise invalid("y", "real numbers", labels.tolist(), cure)
 
@@ -187,8 +184,9 @@ def _check_size(labels: np.ndarray) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         what = "NaN" if np.isnan(labels[row]) else "infinity or a number too large"
+        cure = "drop such rows"
+        cure = "pass for example 1e-160 * y" if np.isfinite(labels[row]) else cure
         raise ValueError(
             f"y must hold finite numbers from -{LARGEST:g} to {LARGEST:g}, but Input y "
-            f"contains {what} in row {row}; drop rows with NaN or infinity, or divide "
-            "large labels by a constant"
+            f"contains {what} in row {row}; {cure}"
         )

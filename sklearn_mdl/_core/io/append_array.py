@@ -270,8 +270,7 @@ class GrowingArray:
             if self.folder is not None:  # last, since files may change while opening
                 self.folder.check()
         if len(rows) < self.n_rows:
-            fault = f"it contains {len(rows)}"
-            raise _lost(path, self.n_rows, fault, "call fit again")
+            raise _lost(path, self.n_rows, f"it contains {len(rows)}", "call fit again")
         return rows
 
 

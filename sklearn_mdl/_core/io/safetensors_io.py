@@ -103,13 +103,17 @@ def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
+def read_archive(
+    path: Path, kind: str, cure: str = CURE
+) -> tuple[dict[str, np.ndarray], Json]:
     """Read a file written by :func:`write_archive`.
 
     Parameters
     ----------
     path : Path
     kind : str
+    cure : str
+        What to do about a damaged file, for messages.
 
     Returns
     -------
@@ -129,7 +133,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} must exist, but does not; check the path")
     required = "arrays saved by sklearn_mdl"
-    with readable(path, required, CURE, *_UNREADABLE):
+    with readable(path, required, cure, *_UNREADABLE):
         metadata, entries, start = read_head(path)
         unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
         if unknown:
@@ -138,13 +142,13 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
         raise damaged(path, required, "it holds other tensors", "pass another path")
     check_format(path, kind, metadata)
     if _digest_of(metadata) == metadata[DIGEST]:
-        with readable(path, required, CURE, *_UNREADABLE):
+        with readable(path, required, cure, *_UNREADABLE):
             content = json.loads(metadata[ABOUT])
             arrays = {n: mapped(path, entry, start) for n, entry in entries.items()}
             whole = content["tensors"] == entries
             if whole and content["sha256"] == _checksum(arrays):
                 return arrays, content["about"]
-    raise damaged(path, required, "its checksum differs", CURE)
+    raise damaged(path, required, "its checksum differs", cure)
 
 
 def is_archive(path: Path) -> bool:

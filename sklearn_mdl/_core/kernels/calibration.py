@@ -107,8 +107,7 @@ class ForwardSoftmax:
         features = self._features(scores, variances)
         proba = self._proba(features)[..., np.newaxis, :]
         centred = features - (proba * features).sum(-1, keepdims=True)
-        curvatures = (proba * centred) @ centred.swapaxes(-1, -2)
-        self.curvature += curvatures.sum(-3)
+        self.curvature += ((proba * centred) @ centred.swapaxes(-1, -2)).sum(-3)
         places = labels[..., np.newaxis, :, np.newaxis, np.newaxis]
         chosen = np.take_along_axis(centred, places, -1).sum(-3)
         self.factors += np.linalg.solve(self.curvature, chosen)[..., 0]

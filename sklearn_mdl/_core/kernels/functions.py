@@ -136,8 +136,7 @@ class Pairs:
     def squared_distances(self) -> Tensor:
         """Squared Euclidean distances (n, m)."""
         one, other = self.squares
-        distances = torch.add(one[:, None] + other, self.products, alpha=-2)
-        return distances.clamp_min_(0)
+        return torch.add(one[:, None] + other, self.products, alpha=-2).clamp_min_(0)
 
     @cached_property
     def squares(self) -> tuple[Tensor, Tensor]:

@@ -191,8 +191,7 @@ class ForwardRidge:
         """
         joined = self.solve(cross)
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
-        remaining = torch.baddbmm(own + noise, joined, joined.mT, alpha=-1)
-        factor = cholesky(remaining)
+        factor = cholesky(torch.baddbmm(own + noise, joined, joined.mT, alpha=-1))
         beyond, features = own.new_zeros(len(own)), own[:, :0]
         return Block(factor, self._base(joined), joined, beyond, features)
 

@@ -250,8 +250,7 @@ class PooledCoder(Coder):
             shares[i] = self._choice.ahead(len(self._pending))
             weights[i, self._awake_groups] = self._pool.weights
             in_time = not self._pending and block.known[i + 1] == self._n_rows + 1
-            predicted = self._code(mixed, label, escape, codes[i], in_time)
-            pooled.append(predicted)
+            pooled.append(self._code(mixed, label, escape, codes[i], in_time))
             self._n_rows += 1
         return Coded(codes, trace.posterior, shares, weights, np.array(pooled))
 

@@ -437,8 +437,7 @@ def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     spread = torch.where(dof.isinf(), 1.0, dof / (dof - 2))
     spread = torch.where(dof > 2, spread, torch.inf)
     variance = in_lanes(torch.exp, 2 * log_scale) * spread
-    both = variance + (location - mean).square()
-    return mean, _weighted_sum(weights, both).sqrt()
+    return mean, _weighted_sum(weights, variance + (location - mean).square()).sqrt()
 
 
 def _weighted_sum(weights: Tensor, values: Tensor) -> Tensor:

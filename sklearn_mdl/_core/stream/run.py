@@ -89,8 +89,7 @@ class Mixing(NamedTuple):
         group_pass = outcome.group_pass(self.pool, len(self.groups.names))
         mixer = GroupMixer(self.groups, weights, n_readouts, group_pass)
         members = self.groups.members
-        coder = PooledCoder(prior, n_readouts, weights, group_pass, members)
-        return mixer, coder
+        return mixer, PooledCoder(prior, n_readouts, weights, group_pass, members)
 
 
 class PrequentialRun:

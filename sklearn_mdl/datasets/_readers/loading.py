@@ -87,9 +87,9 @@ def load_representations(
 ) -> parts.Representations:
     """Read embeddings and labels from the files of other programs.
 
-    The format is detected automatically. Reading never runs code from a file. The
-    source may have any of these formats, or be a folder of AnnData, parquet, ``.npz``
-    or HDF5 files:
+    The format is detected automatically. Reading never runs code from a file. A folder
+    of AnnData, parquet, ``.npz`` or HDF5 files can be read, too. The source may have
+    any of these formats:
 
     * an AnnData file ``.h5ad``, where ``obsm`` holds the encoders and a column of
       ``obs`` holds the labels
@@ -117,8 +117,8 @@ def load_representations(
         cannot have groups. In a feature directory, save a file "groups" for each
         dataset instead.
     missing : {"raise", "drop"}, default="raise"
-        Raise an error for rows that lack a label or an encoder's features, or drop
-        these rows.
+        What to do with rows that have no label, or no embedding from some encoder:
+        raise an error, or drop them. Ignored for feature directories.
 
     Returns
     -------
@@ -128,14 +128,16 @@ def load_representations(
     Raises
     ------
     ImportError
-        If a format needs h5py or pyarrow: ``pip install "sklearn_mdl[readers]"``.
+        If h5py or pyarrow is needed but not installed. Install both with
+        ``pip install "sklearn_mdl[readers]"``.
     FileNotFoundError
         If the path does not exist, or a file is missing.
     ValueError
         If a file is damaged or has another format, or if embeddings have different
-        lengths. Also if encoders have different rows or labels, if labels are missing,
-        if the label column is ambiguous, or if the group column does not exist. Also if
-        `label`, `splits` or `groups` are given for files that cannot have them.
+        lengths. Also if encoders have different rows or labels, if labels are missing
+        (not in a feature directory), if the label column is ambiguous, or if the group
+        column does not exist. Also if `label`, `splits` or `groups` are given for files
+        that cannot have them.
 
     Examples
     --------
@@ -158,11 +160,13 @@ def load_representations(
         if places := reader.find(path):
             found = [part for place in places for part in reader.read(place, wanted)]
             return parts.joined(reader.kind, found, missing)
+    if not path.exists():
+        problem = f"but there is no {str(path)!r}"
+        raise FileNotFoundError(f"source must exist, {problem}; correct the path")
     if not path.is_dir():
-        required = "an existing directory, .h5ad, .parquet, .npz, .h5 or .hdf5 file"
+        required = "a directory, .h5ad, .parquet, .npz, .h5 or .hdf5 file"
         cure = "pass a folder with DATASET/ENCODER.npy and DATASET/labels.npy"
-        error = invalid("source", required, str(path), cure)
-        raise error if path.is_file() else FileNotFoundError(str(error))
+        raise invalid("source", required, str(path), cure)
     datasets = load_feature_directory(path)
     wanted.refuse(f"the directory {path}", *parts.ReadRequest._fields)
     return parts.Representations("feature directory", datasets, {}, [])

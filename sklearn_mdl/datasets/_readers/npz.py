@@ -33,7 +33,8 @@ def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     ids = None if key is None else rows[key].astype(str)
     groups = parts.groups_in({n: r.tolist() for n, r in rows.items()}, wanted, path)
     labels = rows[column]
-    known = ~np.isnan(labels) if labels.dtype.kind == "f" else None
+    kind = labels.dtype.kind
+    known = ~np.isnan(labels) if kind == "f" else labels != "" if kind == "U" else None
     note = f"labels are array {column!r}"
     return [
         parts.Part(path.stem, name, arrays[name], labels, known, ids, note, groups)

@@ -39,7 +39,8 @@ class ReadRequest(NamedTuple):
 _INSTEAD = {
     "label": "omit label (--label)",
     "splits": "omit splits (--splits), or save only the rows of one split",
-    "groups": "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy",
+    "groups": "omit groups (--groups), and save them as DATASET/groups.npy next to "
+    "DATASET/ENCODER.npy and DATASET/labels.npy",
 }
 
 

@@ -124,8 +124,7 @@ class EncodingLearner(Learner):
     def predict(self, x: Tensor) -> Tensor:
         """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
         scaled, n = self.features.scaled(self._encoded(x[self.place])), x.shape[1]
-        log_probas = [lr.predict(shown(lr, scaled, n))[:, :n] for lr in self.inner]
-        return torch.cat(log_probas)
+        return torch.cat([lr.predict(shown(lr, scaled, n))[:, :n] for lr in self.inner])
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Store the features of a new minibatch, and learn from new and old rows."""

@@ -46,7 +46,7 @@ class NetworkLearner(Learner):
     column : int
         Position among all readouts of the run.
     expert : FineTunedReadout or ScratchReadout
-        The settings.
+        Readout with the settings of the network.
     trunk : EncoderTrunk or PixelTrunk
         The network without its head. The learner takes ownership of it.
     shape : (H, W, C)
@@ -103,7 +103,7 @@ class NetworkLearner(Learner):
 
     @torch.no_grad()
     def _logits(self, rows: Tensor) -> Tensor:
-        """Return float64 logits (n, C), with averaged weights if they exist."""
+        """Return float64 logits (n, C), computed with averaged weights if any."""
         if self._last is None or not torch.equal(self._last[0], rows):
             batch = self.network.trunk.prepare(pixels_of(rows, self.shape))
             network = self.network if self.average is None else self.average.network
@@ -114,7 +114,7 @@ class NetworkLearner(Learner):
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch, then from replayed minibatches.
 
-        Stop once a loss is not finite, since the weights are then useless.
+        End this update once a loss is not finite, since the weights are then useless.
         """
         for some_x, some_y in chain([(x, y)], replayed):
             if not self._step(some_x[self.place], some_y):
@@ -190,7 +190,10 @@ class NetworkLearner(Learner):
         Raises
         ------
         ValueError
-            If a tensor is missing or has the wrong shape.
+            If weights or statistics of the network are missing or have the wrong shape.
+            The state of the optimiser is not checked.
+        KeyError
+            If the number of steps or the logit scale is missing.
         """
         (column,) = self.columns
         given = learned.get(column, {})

@@ -22,6 +22,12 @@ from sklearn_mdl.encoders import EncoderTrunk, check_name, check_options
 Augment = Callable[[Tensor], Tensor]
 AUGMENTATIONS = ("crop", "crop-flip", "randaugment")
 OPTIMIZERS = ("sgd", "adamw")
+# What to do if a network's output is not a tensor (0), or has another number of axes.
+_CURES = {
+    0: "return only the features, for example output[0] or output['out']",
+    3: "return a vector for each image, for example output.mean(1)",
+    4: "end it with nn.AdaptiveAvgPool2d(1) and nn.Flatten()",
+}
 
 
 def augment_of(augmentation: str | Augment | None, shape: Shape) -> Augment | None:
@@ -65,11 +71,24 @@ def augmented(images: Tensor, augment: Augment) -> Tensor:
         if _described(result) != _described(image):
             raise ValueError(
                 "An augmentation must keep the type and shape of images, but it "
-                f"returned {_described(result)} for {_described(image)}; return a "
-                f"tensor after Resize({[*image.shape[1:]]}) and "
-                "ConvertImageDtype(torch.uint8)"
+                f"returned {_described(result)} for {_described(image)}; "
+                f"{_augmentation_cure(result, image)}"
             )
     return torch.stack(changed).permute(0, 2, 3, 1)
+
+
+def _augmentation_cure(result: object, image: Tensor) -> str:
+    """Return what to do if an augmentation changes the type or shape of an image."""
+    if not isinstance(result, Tensor):
+        return "end it with torchvision.transforms.v2.ToImage()"
+    if result.shape[:-2] != image.shape[:1]:
+        grey = "Grayscale()(image)" if result.ndim == 3 else "image"
+        return f"return {grey}.expand({len(image)}, -1, -1)"
+    if result.shape != image.shape:
+        return f"end it with Resize({[*image.shape[1:]]})"
+    if result.is_floating_point() and result.max() <= 1:
+        return "end it with ConvertImageDtype(torch.uint8), without Normalize"
+    return "return values from 0 to 255 as image.to(torch.uint8)"
 
 
 def _described(image: object) -> str:
@@ -190,7 +209,7 @@ def module_of(
             )
         return copy.deepcopy(module)  # a callable may return the same module every time
     timm = needed("timm", "ScratchReadout", "images")
-    check_name(timm, architecture)
+    check_name(timm, architecture, "model")
     check_options(options)
     given = {"in_chans": n_channels, **options, "num_classes": 0}
     return cast(nn.Module, timm.create_model(architecture, pretrained=False, **given))
@@ -199,8 +218,9 @@ def module_of(
 class HeadedNetwork(nn.Module):
     """Trunk with a linear head whose weights start at zero.
 
-    All classes are equally likely at first. A minibatch of one row is learned with
-    the running statistics of batch normalisation, since a single row has no variance.
+    All classes are equally likely at first. A minibatch of one row is learned with the
+    running statistics of batch normalisation, since the statistics of a single image
+    are unreliable, or undefined for vectors.
 
     Parameters
     ----------
@@ -219,7 +239,11 @@ class HeadedNetwork(nn.Module):
 
     @torch.no_grad()
     def add_classes(self, n: int) -> None:
-        """Add outputs with zero weights and, at zero input, probability ``1 / C``."""
+        """Add ``n`` classes with zero weights.
+
+        At zero input, each has probability ``1 / (C + n)``, where C is the number of
+        classes before.
+        """
         weight, bias = self.head.weight, self.head.bias
         known = torch.logsumexp(bias.double(), 0) - math.log(len(bias))
         weight.data = torch.nn.functional.pad(weight, (0, 0, 0, n))
@@ -249,12 +273,11 @@ def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
     with torch.no_grad():
         output = trunk.eval()(batch.to(device))
     if not isinstance(output, Tensor) or output.ndim != 2:
-        is_tensor = isinstance(output, Tensor)
-        got = tuple(output.shape) if is_tensor else type(output).__name__
-        cure = "return a vector for each image, for example output.mean(1)"
-        if is_tensor and output.ndim == 4:
-            cure = "end it with nn.AdaptiveAvgPool2d(1) and nn.Flatten()"
+        got, n_axes = type(output).__name__, 0
+        if isinstance(output, Tensor):
+            got, n_axes = str(tuple(output.shape)), output.ndim
         required = "The network must return vectors (n, width)"
+        cure = _CURES.get(n_axes, "return output.reshape(len(output), -1)")
         raise ValueError(f"{required}, but it returned {got}; {cure}")
     return int(output.shape[1])
 

@@ -518,6 +518,18 @@ def test_rows_that_repeat_by_nature_are_not_refused(kind):
             assert not count_returning(rows[:n], [rows[n:]])
 
 
+@for_each("n, n_twins", [(16, 2), (30, 6), (100, 20)])
+def test_learned_rows_are_refused_in_any_order_even_if_some_are_equal(n, n_twins):
+    X = np.random.default_rng(0).normal(size=(n - n_twins, 5)).astype(np.float32)
+    X = shuffle(np.concatenate([X, X[:n_twins]]), random_state=0)
+    assert count_returning(X[::-1], [X]) == n
+    distinct = X[n_twins:]
+    new = np.random.default_rng(1).normal(size=(24, 5)).astype(np.float32)
+    if n == 100:
+        mixed = np.concatenate([distinct[:20], new])
+        assert count_returning(mixed, [distinct]) == 20
+
+
 @pytest.mark.slow
 def test_importances_by_permutation_are_positive_where_features_inform():
     X, y = shuffle(*load_wine(return_X_y=True), random_state=0)

@@ -22,9 +22,10 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     """Return the number of reappearing rows, or 0 if chance may explain them.
 
     New rows from the same source equal earlier rows about as often as rows of the
-    stream equal each other. So rows only count if their share exceeds 0.1 plus twice
-    the share of repeated rows in the stream, and if a binomial test tells this number
-    from a share that is 0.05 smaller.
+    stream equal each other. So rows only count if their share exceeds 0.1, and if a
+    binomial test rejects that this share is at most three standard errors above the
+    share of repeated rows in the stream. If the rows are those of the stream in any
+    order, all count.
 
     Parameters
     ----------
@@ -35,13 +36,17 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     known = np.concatenate([_hashes(block) for block in stream])
     blocks = np.array_split(rows, 1 + rows.size // HASHED_AT_ONCE)
     new = np.concatenate([_hashes(block) for block in blocks])
+    if np.array_equal(np.sort(new[:, 0]), np.sort(known[:, 0])):
+        return len(rows)
     most = 0
     for new_hashes, known_hashes in zip(new.T, known.T, strict=True):
         values, counts = np.unique(known_hashes, return_counts=True)
-        repeated = counts[counts > 1].sum() / len(known_hashes)
+        repeated = counts[counts > 1].sum() / len(known)
+        # Repeated rows come in pairs or more, which doubles the variance of the share.
+        error = np.sqrt(2 * repeated * (1 - repeated) / len(known)) + 1 / len(known)
         count = int(np.isin(new_hashes, values).sum())
-        chance = binom.sf(count - 1, len(rows), min(1.0, SHARE / 2 + 2 * repeated))
-        if count > len(rows) * (SHARE + 2 * repeated) and chance < CHANCE:
+        chance = binom.sf(count - 1, len(rows), min(1.0, repeated + 3 * error))
+        if count > SHARE * len(rows) and chance < CHANCE:
             most = max(most, count)
     return most
 

@@ -106,8 +106,7 @@ def nemenyi_p_values(
     if not np.isfinite(sizes).all():
         cure = "pass ranks - ranks[0], where ranks = average_ranks(scores)"
         raise _pairs.invalid("differences", "finite", differences, cure)
-    p_values: _pairs.Floats = studentized_range.sf(sizes / scale, n_encoders, np.inf)
-    return p_values
+    return np.asarray(studentized_range.sf(sizes / scale, n_encoders, np.inf))
 
 
 def rank_groups(
@@ -398,5 +397,4 @@ def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
     """
     best = scores == scores.min(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):  # no column wins a row with NaN
-        shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-    return shares
+        return np.asarray((best / best.sum(axis=1, keepdims=True)).mean(axis=0))

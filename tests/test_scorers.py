@@ -523,11 +523,13 @@ def test_learned_rows_are_refused_in_any_order_even_if_some_are_equal(n, n_twins
     X = np.random.default_rng(0).normal(size=(n - n_twins, 5)).astype(np.float32)
     X = shuffle(np.concatenate([X, X[:n_twins]]), random_state=0)
     assert count_returning(X[::-1], [X]) == n
-    distinct = X[n_twins:]
-    new = np.random.default_rng(1).normal(size=(24, 5)).astype(np.float32)
-    if n == 100:
-        mixed = np.concatenate([distinct[:20], new])
-        assert count_returning(mixed, [distinct]) == 20
+
+
+def test_a_share_of_learned_rows_among_new_rows_is_refused():
+    X = np.random.default_rng(0).normal(size=(124, 5)).astype(np.float32)
+    assert count_returning(X[76:], [X[:100]]) == 24
+    assert count_returning(X[94:], [X[:100]]) == 6
+    assert count_returning(X[98:], [X[:100]]) == 0
 
 
 @pytest.mark.slow

@@ -155,7 +155,8 @@ class KNeighborsProbe(Probe):
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        return np.asarray(self.estimator_.predict_proba(self._checked_rows(X)))
+        rows = self._checked_rows(X)
+        return np.asarray(self.estimator_.predict_proba(rows))
 
 
 def _weights(distances: Array, temperature: float) -> Floats:

@@ -259,5 +259,4 @@ def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
     >>> average_ranks([[0.8, 1.1, 0.9], [0.5, 0.7, 0.5]])
     array([1.25, 3.  , 1.75])
     """
-    ranks: NDArray[np.float64] = rankdata(checked_scores(scores), axis=1).mean(axis=0)
-    return ranks
+    return np.asarray(rankdata(checked_scores(scores), axis=1).mean(axis=0))

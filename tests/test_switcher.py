@@ -781,7 +781,7 @@ WRONG_CALLS = {
         lambda X: X,
         lambda y: y + 1,
         {},
-        r"^y must be labels among the classes \[0, 1, 2, 3, 4, 5, 6, 7, 8, 9\], got "
+        r"^Labels in y must be among the classes \[0, 1, 2, 3, 4, 5, 6, 7, 8, 9\], got "
         r"\[10\]; fit rows of all classes, or pass them all to the first partial_fit$",
     ),
     "unknown type": (

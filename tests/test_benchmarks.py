@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from each_case import for_each
 from joblib import parallel_config
 from numpy.testing import assert_array_equal
 
@@ -172,7 +173,7 @@ def test_names_that_a_folder_of_features_lacks_are_refused(tmp_path):
         main([*arguments, "--datasets", "two"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
         "choice features --methods probe",

@@ -183,8 +183,8 @@ def test_representation_scorer_is_an_estimator_with_searchable_parameters():
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint8])
-@pytest.mark.parametrize(
-    ("estimator", "name", "value"),
+@for_each(
+    "estimator, name, value",
     [
         (LinearReadout(**QUICK, random_state=0), "batch_size", 8),
         (LinearReadout(**QUICK, random_state=0), "first_batch_size", 2),

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import sklearn
+from each_case import for_each
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -141,8 +142,8 @@ def test_prequential_probabilities_are_those_of_the_labels():
     assert_allclose(found[20], wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@for_each(
+    "call, words",
     [
         (lambda: detection_measures([1, 0], [1.0, 0.0]), "at least 2 examples of each"),
         (

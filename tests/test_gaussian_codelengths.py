@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from each_case import for_each
 from scipy import stats
 from scipy.special import gammaln
 
@@ -39,14 +40,14 @@ def test_labels_after_them_are_predicted_by_scipys_student_t():
         assert found[n] == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("n_first", [2, 3, 32])
+@for_each("n_first", [2, 3, 32])
 def test_their_sum_is_the_ratio_of_closed_form_marginal_likelihoods(n_first):
     found = gaussian_codelengths(Y, n_first=n_first)[n_first:].sum()
     expected = log_marginal(Y[:n_first]) - log_marginal(Y)
     assert found == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize(("a", "b"), [(1e-3, 5.0), (-40.0, 1e4), (1.0, -7.0)])
+@for_each("a, b", [(1e-3, 5.0), (-40.0, 1e4), (1.0, -7.0)])
 def test_other_units_add_the_logarithm_of_their_ratio_after_the_first(a, b):
     found, own = (gaussian_codelengths(y, n_first=8)[8:] for y in (a * Y + b, Y))
     np.testing.assert_allclose(found, own + math.log(abs(a)), atol=1e-6)
@@ -96,7 +97,7 @@ def test_labels_may_be_numbers_of_any_kind():
     )
 
 
-@pytest.mark.parametrize("largest", [1e-200, 1e-5, 1e200, np.finfo(float).max / 8])
+@for_each("largest", [1e-200, 1e-5, 1e200, np.finfo(float).max / 8])
 def test_labels_of_any_size_are_learned(largest):
     small = Y / np.abs(Y).max()
     found = gaussian_codelengths(largest * small, scale=largest)
@@ -108,8 +109,8 @@ def test_no_labels_cost_nothing():
     assert gaussian_codelengths([]).shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("y", "options", "match"),
+@for_each(
+    "y, options, match",
     [
         ([[1.0]], {}, "shape"),
         ([1.0, np.nan], {}, "NaN"),

@@ -525,6 +525,11 @@ def test_learned_rows_are_refused_in_any_order_even_if_some_are_equal(n, n_twins
     assert count_returning(X[::-1], [X]) == n
 
 
+def test_equal_numbers_of_few_different_rows_are_put_down_to_chance():
+    X = np.tile([[0.0], [1.0]], (20, 1)).astype(np.float32)
+    assert count_returning(X[20:], [X[:20]]) == 0
+
+
 def test_a_share_of_learned_rows_among_new_rows_is_refused():
     X = np.random.default_rng(0).normal(size=(124, 5)).astype(np.float32)
     assert count_returning(X[76:], [X[:100]]) == 24

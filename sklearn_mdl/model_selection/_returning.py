@@ -14,6 +14,7 @@ from scipy.stats import binom
 
 GROUPS = 8  # groups of columns
 SHARE = 0.1  # share of reappearing rows that is always tolerated
+DISTINCT = 10  # with so many different rows, equal sets are not put down to chance
 CHANCE = 1e-3  # less probable numbers of reappearing rows are not put down to chance
 HASHED_AT_ONCE = 2**22  # number of values in a block of rows
 
@@ -25,7 +26,7 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     stream equal each other. So rows only count if their share exceeds 0.1, and if a
     binomial test rejects that this share is at most three standard errors above the
     share of repeated rows in the stream. If the rows are those of the stream in any
-    order, all count.
+    order, and ten or more of them differ, all count.
 
     Parameters
     ----------
@@ -36,7 +37,8 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     known = np.concatenate([_hashes(block) for block in stream])
     blocks = np.array_split(rows, 1 + rows.size // HASHED_AT_ONCE)
     new = np.concatenate([_hashes(block) for block in blocks])
-    if np.array_equal(np.sort(new[:, 0]), np.sort(known[:, 0])):
+    is_same = np.array_equal(np.sort(new[:, 0]), np.sort(known[:, 0]))
+    if is_same and len(np.unique(known[:, 0])) >= DISTINCT:
         return len(rows)
     most = 0
     for new_hashes, known_hashes in zip(new.T, known.T, strict=True):

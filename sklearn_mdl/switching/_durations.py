@@ -157,8 +157,7 @@ class RunLength(MarkovPrior):
         if self.n_rates is None:
             return np.ones(1)
         rates = self._rates(self.n_rates)
-        weights: Floats = rates / rates.sum()
-        return weights
+        return np.asarray(rates / rates.sum())
 
     def transition(self, t: int) -> Transition:
         """Redraw at the rate of the block, or at ``1 / (length + 1)`` if exact."""

@@ -168,5 +168,4 @@ def normalised_weights(
         raise invalid(name, required, w.tolist(), cure)
     if w.max() > np.finfo(np.float64).max / n_experts:  # the sum would overflow
         w = w / w.max()
-    normalised: Floats = w / w.sum()
-    return normalised
+    return np.asarray(w / w.sum())

@@ -360,6 +360,8 @@ def test_lists_that_cannot_be_are_refused_in_a_sentence():
         ValueError, match="at least one entry each, got views: 0, readouts: 1"
     ):
         view_readouts({})
+    with pytest.raises(TypeError, match=r"mapping from names to columns.*'first'"):
+        view_readouts([slice(0, 2)])
     with pytest.raises(
         ValueError, match=r"'stream'\], or None .* got 'mixed'; pass None"
     ):

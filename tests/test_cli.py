@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -1201,6 +1202,15 @@ def test_ctrl_c_leaves_one_line(command, more, tmp_path, capsys, monkeypatch):
     given = [str(tmp_path)] if command == "rank" else []
     assert main([command, *given, "--out", str(tmp_path)]) == 130
     assert complaint(capsys, command) == f"sklearn-mdl {command}: interrupted{more}"
+
+
+def test_a_closed_pipe_ends_a_command_without_a_message(fitted):
+    read, write = os.pipe()
+    os.close(read)  # as `| head` does after its last line
+    command = [sys.executable, "-m", "sklearn_mdl", "remix", fitted[1]]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_a_fault_of_ours_is_not_hidden(files, monkeypatch):

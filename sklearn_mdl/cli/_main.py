@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -49,12 +50,21 @@ KINDS = ValueError, TypeError, OSError, ImportError, EOFError, MemoryError, Runt
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, and return 0, 2 (reported error) or 130 (interrupted)."""
+    """Run the command line, and return its exit status.
+
+    The status is 0, 2 after a reported error, 130 if you interrupt the command, and 141
+    if another program stops reading its output, as in ``sklearn-mdl ... | head``.
+    """
     options = make_parser().parse_args(arguments)
     if hasattr(sys.stdout, "reconfigure"):  # print every name, as standard error does
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes standard output again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KINDS as error:
         if isinstance(error, RuntimeError) and not _lacks_memory(error):
             raise

@@ -142,7 +142,8 @@ class FeatureCache:
         Raises
         ------
         TypeError
-            If a transformer or its data cannot be pickled to compute the key.
+            If `encoder` is not a transformer, or if it or its data cannot be pickled to
+            compute the key.
         ValueError
             If an image cannot be read, or if the folder is a file.
         OSError
@@ -203,6 +204,11 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
             encoder.fit(items)
         about = encoder.fingerprint()
         return {"encoder": about, f"{encoder.unit}s": encoder._content(items)}
+    if not (keeps_data(encoder) or hasattr(encoder, "transform")):
+        raise TypeError(
+            f"encoder must be a transformer, got {encoder!r}; pass for example "
+            "TimmEncoder('resnet18') or TorchEncoder(module)"
+        )
     kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
     content = [kind, encoder, X, _files_of(X)]
     try:

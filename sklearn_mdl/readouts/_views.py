@@ -290,6 +290,11 @@ def view_readouts(
     >>> switcher.view_names_, switcher.view_posterior_.shape
     (['first', 'second'], (178, 2))
     """
+    if not isinstance(views, Mapping):
+        raise TypeError(
+            f"views must be a mapping from names to columns, got {views!r}; write for "
+            "example view_readouts({'first': slice(0, 6)})"
+        )
     is_single = readouts is None or isinstance(readouts, str | BaseEstimator)
     given: Sequence[Any] = [readouts] if is_single else readouts  # type: ignore[assignment]
     if not views or not given:

@@ -217,7 +217,8 @@ def test_nothing_is_saved_of_what_has_not_begun(tmp_path):
 def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
     switcher = pool(random_state=np.random.RandomState(0)).fit(X[:60], Y[:60])
     with pytest.raises(
-        TypeError, match=r"random_state must consist of .* replace save by pickle.* def"
+        TypeError,
+        match=r"random_state must consist of .* instead of save, call pickle.* def",
     ):
         switcher.save(tmp_path / "a.safetensors")
     assert not list(tmp_path.iterdir())

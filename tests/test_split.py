@@ -31,6 +31,7 @@ from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
 from sklearn_mdl.switcher import (
+    _pass_forecast,
     _split as split,
     _split_parts as workers_module,
 )
@@ -383,7 +384,7 @@ def test_a_forecast_counts_rows_parts_and_bytes(tmp_path):
     with parallel_config(n_jobs=2):
         few, many = (switcher(**options).dry_run(*given) for given in ((X, y), (X, y)))
         more = switcher(**options).dry_run(np.tile(X, (8, 1)), np.tile(y, 8))
-    assert (few.n_rows, few.n_readouts, few.n_parts, few.n_devices) == (120, 6, 3, 2)
+    assert (few.n_rows, few.n_readouts, few.n_parts, few.n_processes) == (120, 6, 3, 2)
     assert few.trial_rows == 60
     assert 0.5 * few.cpu_seconds <= few.seconds <= few.cpu_seconds
     assert few.memory_bytes == many.memory_bytes
@@ -391,8 +392,24 @@ def test_a_forecast_counts_rows_parts_and_bytes(tmp_path):
     features = 4 * X.shape[1] * 7 * 120
     assert more.disk_bytes - few.disk_bytes >= losses + 2 * features
     assert more.cpu_seconds > 2 * few.cpu_seconds
-    assert "960 rows, 6 readouts in 3 parts on 2 devices: about" in str(more)
+    assert "960 rows, 6 readouts in 3 parts in 2 processes: about" in str(more)
     assert not any(tmp_path.iterdir())
     one = switcher(REGRESSORS).dry_run(*rows(120, real=True))
-    assert (one.n_parts, one.n_devices, one.disk_bytes) == (1, 1, 0)
+    assert (one.n_parts, one.n_processes, one.disk_bytes) == (1, 1, 0)
     assert one.seconds == one.cpu_seconds
+
+
+def test_windows_of_a_forecast_end_with_groups(monkeypatch):
+    windows = []
+    seconds = _pass_forecast.TimedParts.seconds
+
+    def observed(timed, n_rows):
+        windows.append([window.n_rows for window in timed.windows])
+        return seconds(timed, n_rows)
+
+    monkeypatch.setattr(_pass_forecast.TimedParts, "seconds", observed)
+    X, y = np.tile(rows(400)[0], (3, 1)), np.tile(rows(400)[1], 3)
+    few = switcher(READOUTS[:2], shuffle=False)
+    for groups in (None, np.arange(1200) // 7):
+        few.dry_run(X, y, groups=groups)
+    assert windows == [[512, 88], [518, 82]]

@@ -274,6 +274,14 @@ def test_damaged_files_are_reported(name, file, write, tmp_path):
         load_vtab(name, tmp_path)
 
 
+def test_damaged_packed_files_are_reported(tmp_path):
+    vtab_files.smallnorb(tmp_path, packed=True)
+    for file in tmp_path.glob("smallnorb/*-dat.mat.gz"):
+        file.write_text("Car what")
+    with pytest.raises(ValueError, match=r"must be as their owners .*BadGzipFile"):
+        load_vtab("SmallNORBAzimuth", tmp_path)
+
+
 def test_depths_are_compared_in_single_precision(tmp_path):
     vtab_files.clevr(tmp_path)
     file = tmp_path / "clevr/CLEVR_v1.0/scenes/CLEVR_val_scenes.json"

@@ -240,7 +240,10 @@ class View:
         return self.comparison.rows(dataset)[0].encoder
 
     def kinds(self, dataset: str) -> Plot | None:
-        """Return the plot of the best encoder's weights, or None for a single kind."""
+        """Return the plot of the weights of the best encoder's kinds of readouts.
+
+        Return None if there is only one kind or no curve.
+        """
         curve = self.curves.get((dataset, self.winner(dataset)))
         return kinds_plot(curve) if curve and len(curve.kinds) > 1 else None
 

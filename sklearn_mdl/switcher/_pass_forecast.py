@@ -38,16 +38,17 @@ class PassForecast(NamedTuple):
     Attributes
     ----------
     n_rows, n_readouts : int
-    n_devices : int
-        Number of processes, each with its own device, or 1 if the pass is not split.
+    n_processes : int
+        Number of processes, or 1 if the pass is not split. If there are fewer GPUs than
+        processes, processes share GPUs. Without a GPU, they share the CPUs.
     n_parts : int
         Number of parts shared by the processes, or 1 if the pass is not split.
     cpu_seconds : float
-        CPU time of all processes, if each device is as fast as this machine.
+        CPU time of all processes, if each runs as fast as the trial.
     seconds : float
-        Elapsed time if the parts are spread evenly over the devices and each part uses
-        one thread. Processes on this machine are assumed to share the CPUs that this
-        process may use.
+        Elapsed time if the parts are spread evenly over the processes and each part
+        uses one thread. Processes on this machine are assumed to share the CPUs that
+        this process may use.
     memory_bytes : int
         Memory of readouts and, without a store or checkpoint, of rows, losses and
         posterior. Libraries and temporary arrays (up to 1 GB together) and
@@ -60,7 +61,7 @@ class PassForecast(NamedTuple):
 
     n_rows: int
     n_readouts: int
-    n_devices: int
+    n_processes: int
     n_parts: int
     cpu_seconds: float
     seconds: float
@@ -70,7 +71,7 @@ class PassForecast(NamedTuple):
 
     def __str__(self) -> str:
         """Return the forecast in two lines."""
-        parts = f" in {self.n_parts} parts on {self.n_devices} devices"
+        parts = f" in {self.n_parts} parts in {self.n_processes} processes"
         what = f"{self.n_rows} rows, {self.n_readouts} readouts"
         size, disk = size_text(self.memory_bytes), size_text(self.disk_bytes)
         return (
@@ -99,7 +100,8 @@ class TimedParts:
     Attributes
     ----------
     windows : list of _Window
-        The windows so far. A new window starts at each of `ENDS`.
+        The windows so far. A new window starts at each of `ENDS`, or at the end of the
+        group that contains it.
     """
 
     def __init__(self, parts: list[tuple[list[int], Threads]]) -> None:
@@ -119,7 +121,7 @@ class TimedParts:
     def next_stop(self, start: int, limit: int) -> int:
         """Return the end of the segment that begins at row ``start``.
 
-        No segment crosses the end of a window.
+        A segment only crosses the end of a window to complete a group.
         """
         limit = min([limit, *[end for end in ENDS if end > start]])
         return min(threads.next_stop(start, limit) for _, threads in self.parts)
@@ -145,7 +147,7 @@ class TimedParts:
             next(rest, None)
             window.seconds[i] += time.process_time() - before
         window.n_rows += stop - start
-        if stop in ENDS:
+        if any(start < end <= stop for end in ENDS):
             self.windows.append(_Window(np.zeros_like(window.seconds)))
 
     def retire(self, columns: Sequence[int]) -> None:
@@ -195,15 +197,15 @@ def forecast_of(
         trial._begin(rows.shape[1], trial._classes_of(y), n_rows=n_trial)
         run = trial._run
         parts = [(list(range(run.threads.n_readouts)), run.threads)]
-        n_devices = n_at_once = 1
+        n_processes = n_at_once = 1
         common = trial._common("", {})
         if switcher.n_jobs == PROCESSES:
             check_split(run)
-            n_devices, n_at_once = effective_n_jobs(), jobs_at_once()
+            n_processes, n_at_once = effective_n_jobs(), jobs_at_once()
             device, samples = run.settings.device, run.samples
             parts = [
                 (columns, common.threads_of(columns, device, samples))
-                for columns in parts_of(common, n_devices)
+                for columns in parts_of(common, n_processes)
             ]
         timed = TimedParts(parts)
         trial_keys = None if keys is None else keys[picked]
@@ -212,7 +214,7 @@ def forecast_of(
     return PassForecast(
         n_rows,
         len(trial.readouts_),
-        n_devices,
+        n_processes,
         len(parts),
         cpu_seconds=float(times.sum()) + mixing,
         seconds=max(float(times.max()), float(times.sum()) / n_at_once) + mixing,

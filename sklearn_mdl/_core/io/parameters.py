@@ -108,9 +108,10 @@ def as_json(value: object, name: str) -> object:
         given = {k: as_json(v, f"{name}.{k}") for k, v in params.items()}
         return {"class": class_name(type(value)), "params": given}
     raise TypeError(
-        f"{name} must consist of None, numbers, text, lists, tuples, slices, arrays, "
-        f"dicts and estimators, got {value!r}; omit checkpoint, results or folder, or "
-        "replace save by pickle.dump(estimator, file), with def instead of lambda"
+        f"{name} must consist of None, real numbers, text, lists, tuples, slices, "
+        f"arrays, dicts with text as keys and estimators, got {value!r}; instead of "
+        "save, call pickle.dump(estimator, file), which needs functions defined by "
+        "def; if you did not call save, omit checkpoint, results or folder"
     )
 
 
@@ -127,7 +128,9 @@ def array_of(items: object, dtype: str) -> np.ndarray:
     ------
     ValueError
         If the dtype is not one that :func:`as_json` writes, or so wide that the array
-        would be far larger than its text. Also if the items do not fit the dtype.
+        would be far larger than its text.
+    ValueError, TypeError, OverflowError or Warning
+        If NumPy cannot convert the items to the dtype.
     """
     if not _DTYPES.fullmatch(dtype):
         raise ValueError(f"an array must be of a plain dtype, got {dtype[:80]!r}")
@@ -137,7 +140,7 @@ def array_of(items: object, dtype: str) -> np.ndarray:
     if n_bytes > max(PLAIN_BYTES, BYTES_A_LETTER * length):
         raise ValueError(f"{len(flat)} items must not take {n_bytes} bytes of {dtype}")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # numbers that overflow or lose precision
+        warnings.simplefilter("error")  # such as for floats that overflow
         return np.array(items, dtype=dtype)
 
 
@@ -188,6 +191,7 @@ def from_json(text: object, classes: Mapping[str, type]) -> Any:
         case {"class": str(name), "params": dict(params)} if name in classes:
             return classes[name](**{key: read(item) for key, item in params.items()})
     raise ValueError(
-        f"Parameters must consist of {', '.join(sorted(classes))}, numbers, text and "
-        f"lists, got {str(text)[:80]!r}; this version cannot read them"
+        f"Parameters must consist of {', '.join([*sorted(classes), 'numbers'])}, text "
+        f"and containers of these, got {str(text)[:80]!r}, which this version cannot "
+        "read; save the estimator again"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import partial
+from gzip import BadGzipFile
 from os import PathLike
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     Raises
     ------
     FileNotFoundError
-        If a file is missing. The error says what to download and where to save it.
+        If a file is missing. The message says what to download and where to save it.
     ValueError
         If the task does not exist, or if files are damaged.
     ImportError
@@ -79,9 +80,9 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     _check_files(task, folder)
     try:
         return READERS[task.name](task, folder)
-    except (OSError, ImportError):
-        raise
     except Exception as error:  # damaged files may cause any error
+        if isinstance(error, OSError | ImportError) and type(error) is not BadGzipFile:
+            raise
         reason = str(error).partition(". ")[0]
         raise ValueError(
             f"The files of {task.name} in {folder} must be as their owners publish "

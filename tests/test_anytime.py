@@ -6,12 +6,7 @@ from each_case import for_each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import t as student
 
-from sklearn_mdl.ranking import (
-    LossRace,
-    combined_e_values,
-    forecast_interval,
-    forecast_stop,
-)
+from sklearn_mdl.ranking import LossRace, combined_e_values, forecast_interval
 from sklearn_mdl.ranking._anytime import (
     COSTS,
     LAMBDAS,
@@ -21,6 +16,7 @@ from sklearn_mdl.ranking._anytime import (
     clipped_losses,
     exact_half_widths,
     exact_log_values,
+    forecast_stop,
 )
 
 EXACT = [

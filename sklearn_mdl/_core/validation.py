@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Real
@@ -475,10 +475,11 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
         )
 
 
-def refuse_weights(given: Mapping[str, object], caller: str) -> None:
-    """Raise TypeError if weights of labels, keyed by parameter, are ``given``."""
-    for name in given:
+def refuse_weights(sample_weight: object, caller: str) -> None:
+    """Raise TypeError if weights of labels are given."""
+    if sample_weight is not None:
         raise TypeError(
             f"{caller} must weight all labels equally, since a weighted sum is not a "
-            f"codelength, but got {name}; omit {name}, and repeat or drop rows instead"
+            "codelength, but got sample_weight; omit sample_weight, and repeat or drop "
+            "rows instead"
         )

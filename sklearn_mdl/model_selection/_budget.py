@@ -30,12 +30,12 @@ def rounds(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[int]]:
     order. After a round in which a task failed, no task on its dataset is due.
     """
     number = 0
-    while len(outcomes) < len(tasks):
+    while True:
         due = in_round(number, tasks, outcomes)
         if due:
             yield due
             number += 1
-        elif _none_left(tasks, outcomes):
+        elif _is_for_all(number):
             return
         else:
             number = (1 << number.bit_length()) - 1  # next round with all encoders
@@ -52,7 +52,6 @@ def in_round(number: int, tasks: Sequence[Task], outcomes: Outcomes) -> list[int
     groups: dict[str, dict[str, list[int]]] = {}
     for i, task in enumerate(tasks):
         groups.setdefault(task.dataset, {}).setdefault(task.encoder, []).append(i)
-    for_all = (number + 1) & number == 0
     due = []
     for encoders in groups.values():
         scored = [[outcomes.get(i) for i in orders] for orders in encoders.values()]
@@ -64,9 +63,14 @@ def in_round(number: int, tasks: Sequence[Task], outcomes: Outcomes) -> list[int
         ]
         worse = clearly_worse(nats)
         for orders, codes, is_worse in zip(encoders.values(), nats, worse, strict=True):
-            if len(codes) < len(orders) and (for_all or not is_worse):
+            if len(codes) < len(orders) and (_is_for_all(number) or not is_worse):
                 due.append(orders[len(codes)])
     return due
+
+
+def _is_for_all(number: int) -> bool:
+    """Return True for rounds 0, 1, 3, 7, ..., in which no encoder is skipped."""
+    return (number + 1) & number == 0
 
 
 def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
@@ -88,12 +92,6 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
     best = nats[int(np.argmin([codes[:shared].mean() for codes in nats]))]
     means = [(codes[: len(best)].mean(), best[: len(codes)].mean()) for codes in nats]
     return [bool(mean > max(CLEARLY * low, low / CLEARLY)) for mean, low in means]
-
-
-def _none_left(tasks: Sequence[Task], outcomes: Outcomes) -> bool:
-    """Return True if every task without an outcome is on a dataset with a failure."""
-    failed = {tasks[i].dataset for i, o in outcomes.items() if isinstance(o, Failure)}
-    return all(t.dataset in failed for i, t in enumerate(tasks) if i not in outcomes)
 
 
 def check_budget(budget: float, tasks: Sequence[Task]) -> None:

@@ -85,10 +85,10 @@ def _behind(race: EncoderRace) -> set[tuple[str, str]]:
 
 def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
     """Return each eliminated encoder with a text such as "out at 48 labels on iris"."""
-    longest = sorted(out, key=lambda encoder: -max(out[encoder].values()))
+    longest = sorted(out.items(), key=lambda item: -max(item[1].values()))
     return [
         (encoder, "out at " + ", ".join(f"{n} labels on {d}" for d, n in where.items()))
-        for encoder, where in ((encoder, out[encoder]) for encoder in longest)
+        for encoder, where in longest
     ]
 
 

@@ -47,7 +47,7 @@ def html_of_race(race: Race) -> str:
     lines = [f"<div><b>{first}</b></div>", *(f"<div>{line}</div>" for line in others)]
     names, bounds = race.encoder_names_, race.bounds_
     is_known = np.isfinite(bounds).all(1) & (race.n_labels_ > race.start)
-    middles = np.where(is_known, np.where(is_known[:, None], bounds, 0.0).mean(1), 0.0)
+    middles = np.where(is_known[:, None], bounds, 0.0).mean(1)
     is_out = np.array([name in race.eliminated_at_ for name in names])
     follows = np.array([name != race.leader_ for name in names])
     order = np.lexsort((middles, follows, is_out))
@@ -55,12 +55,12 @@ def html_of_race(race: Race) -> str:
     low, high = float(ends.min()), float(ends.max())
     rows = []
     for i in order:
-        name, has_bounds = names[i], bool(is_known[i])
+        name = names[i]
         state = "leads" if name == race.leader_ and is_known.any() else "in the race"
         if name in race.eliminated_at_:
             state = f"out after {race.eliminated_at_[name]} labels"
         texts, bar = ["–", "–"], ""
-        if has_bounds and name != race.leader_:
+        if is_known[i] and name != race.leader_:
             lower, upper = bounds[i].tolist()
             texts = [f"{lower:.3g} to {upper:.3g}", f"{race.e_values_[i].max():.3g}"]
             bar = _bar(lower, upper, low, high)

@@ -51,8 +51,8 @@ from sklearn_mdl.model_selection._tasks import (
     Task,
     default_switcher,
     fingerprints,
+    on_equal_terms,
 )
-from sklearn_mdl.readouts import named_readouts
 from sklearn_mdl.switcher import (
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
@@ -478,9 +478,7 @@ def _check_permutable(switcher: Switcher) -> None:
     """Raise before the run for settings that the permutation test would reject."""
     if switcher.label_delay:
         raise unsupported(PERMUTATIONS, DELAY, "pass n_permutations=None")
-    readouts: object = switcher.readouts
-    if isinstance(readouts, str | None):
-        readouts = named_readouts(readouts, 1, 2)
+    readouts: object = on_equal_terms(switcher, 1, 2).readouts
     kernels_of(readouts if isinstance(readouts, list | tuple) else [readouts])
 
 

@@ -265,8 +265,7 @@ def refit_codelength_scorer(
     >>> bool((importance.importances_mean[2:] > 0.05).all())  # petal length and width
     True
     """
-    if sample_weight is not None:
-        refuse_weights({"sample_weight": sample_weight}, "refit_codelength_scorer")
+    refuse_weights(sample_weight, "refit_codelength_scorer")
     while hasattr(estimator, "best_estimator_"):
         estimator = estimator.best_estimator_
     copied = clone(estimator)
@@ -353,8 +352,7 @@ def _unpack(
 
     For a MultiOutputSwitcher, return one item for each column of y.
     """
-    if sample_weight is not None:
-        refuse_weights({"sample_weight": sample_weight}, caller)
+    refuse_weights(sample_weight, caller)
     rows, steps = X, list[Pipeline]()
     while not isinstance(estimator, (OnlineEstimator, MultiOutputSwitcher)):
         if hasattr(estimator, "best_estimator_"):

@@ -108,7 +108,8 @@ class Best:
             return f"{first}\n{MISSING}"
         ties = f"Not significantly worse: {names_of(self.ties)}." if self.ties else ""
         caution = f" {ONE_ORDER}" * self.may_exceed_alpha
-        return f"{first}\n{f'{ties}{self.forecast()}{caution}'.strip()}".strip()
+        second = f"{ties}{self.forecast()}{caution}".strip()
+        return f"{first}\n{second}".strip()
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from sklearn_mdl.ranking._anytime import (
     LossRace as LossRace,
     combined_e_values,
     forecast_interval as forecast_interval,
-    forecast_stop as forecast_stop,
 )
 from sklearn_mdl.ranking._bayesian import BayesianSignedRank, bayesian_signed_rank
 from sklearn_mdl.ranking._pairs import (

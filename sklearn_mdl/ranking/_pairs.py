@@ -172,28 +172,27 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
             f"{table.shape}; pass one row per dataset, with several orders their mean."
         )
-    if not np.isfinite(table).all():
-        cure = "omit this dataset (row) or this encoder (column)"
-        raise _entry_error(name, "finite", table, ~np.isfinite(table), cure)
+    cure = "omit this dataset (row) or this encoder (column)"
+    _check_entries(name, "finite", table, np.isfinite(table), cure)
     return table
 
 
 def checked_codelengths(codelengths: ArrayLike) -> Floats:
     """Return a table of positive codelengths."""
     table = checked_scores(codelengths, "codelengths")
-    if not (table > 0).all():
-        cure = "do not round codelengths; if some are negative, use friedman_test"
-        raise _entry_error("codelengths", "positive", table, table <= 0, cure)
+    cure = "do not round codelengths; if some are negative, use friedman_test"
+    _check_entries("codelengths", "positive", table, table > 0, cure)
     return table
 
 
-def _entry_error(
-    name: str, required: str, table: Floats, faults: NDArray[np.bool_], cure: str
-) -> ValueError:
-    """Return the error for a table's first entry that is out of range."""
-    row, column = np.argwhere(faults)[0].tolist()
-    where = f"{table[row, column]} in row {row}, column {column}"
-    return ValueError(f"`{name}` must be {required}, got {where}; {cure}.")
+def _check_entries(
+    name: str, required: str, table: Floats, are_valid: NDArray[np.bool_], cure: str
+) -> None:
+    """Raise ValueError for a table's first entry that is not valid."""
+    if not are_valid.all():
+        row, column = np.argwhere(~are_valid)[0].tolist()
+        where = f"{table[row, column]} in row {row}, column {column}"
+        raise ValueError(f"`{name}` must be {required}, got {where}; {cure}.")
 
 
 def check_repeats(table: Floats, purpose: str) -> None:

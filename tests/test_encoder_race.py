@@ -548,6 +548,9 @@ def test_notebooks_show_who_leads_and_names_are_texts():
     ]
     with config_context(display="text"):
         assert not hasattr(race, "_repr_html_")
+    race = EncoderRace(["one", "same"], n_classes=3, start=5, switcher=SWITCHER)
+    race.update(dict.fromkeys(["one", "same"], FEATURES["whole"]), LABELS)
+    assert "0 to 0" in race._repr_html_()
 
 
 def test_forecasts_say_about_how_many_labels_are_missing():

@@ -568,10 +568,12 @@ def test_a_refit_has_the_settings_of_the_fit_and_leaves_its_files_alone(tmp_path
     X, y = digits()
     options = {"scoring": codelength_scorer, "cv": PrequentialSplit()}
     plain = switcher_of(store=tmp_path / "run", random_state=None)
+    search = GridSearchCV(switcher_of(), {"batch_size": [16]}, **options)
     for estimator, labels in (
         (make_pipeline(StandardScaler(), plain), y),
-        (GridSearchCV(switcher_of(), {"batch_size": [16]}, **options), y),
-        (MultiOutputSwitcher(switcher_of()), np.column_stack([y, y % 2])),
+        (search, y),
+        (make_pipeline(StandardScaler(), search), y),
+        (MultiOutputSwitcher(), np.column_stack([y, y % 2])),
     ):
         estimator.fit(X, labels)
         files = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}

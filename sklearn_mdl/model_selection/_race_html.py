@@ -84,7 +84,8 @@ def _cells(tag: str, texts: Sequence[str]) -> str:
 def _bar(lower: float, upper: float, low: float, high: float) -> str:
     """Draw the interval from `lower` to `upper` on an axis that also marks zero."""
     zero, start, end = (
-        round(4 + (WIDTH - 8) * (x - low) / (high - low), 1) for x in (0, lower, upper)
+        round(4 + (WIDTH - 8) * (x - low) / ((high - low) or 1), 1)
+        for x in (0, lower, upper)
     )
     return (
         f"<svg viewBox='0 0 {WIDTH} 14' aria-hidden='true' "

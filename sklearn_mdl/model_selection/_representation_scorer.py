@@ -391,8 +391,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # otherwise an error is raised below
             _check_groups(self.dataset_groups or {}, datasets)
-        cache = self.results and FeatureCache(Path(self.results) / "features")
-        given = datasets, encoders, self.missing, cache or None
+        store = self.results
+        cache = None if store is None else FeatureCache(Path(store) / "features")
+        given = datasets, encoders, self.missing, cache
         gathered = gather(
             *given, grouped=True, targets=self._targets, verbose=self.verbose
         )

@@ -224,9 +224,9 @@ def refit_codelength_scorer(
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator to copy. The copy has the same seed, even if ``random_state``
-        is not an integer, and the same settings, but it writes no files and shows no
-        progress.
+        Fitted estimator to copy. The copy has the same settings, but it writes no files
+        and shows no progress. All copies of a fitted estimator have the same seed, even
+        if ``random_state`` is not an integer.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : None
@@ -266,25 +266,32 @@ def refit_codelength_scorer(
     True
     """
     refuse_weights(sample_weight, "refit_codelength_scorer")
-    while hasattr(estimator, "best_estimator_"):
-        estimator = estimator.best_estimator_
-    copied = clone(estimator)
-    own, last = cast(Any, estimator), copied
-    while isinstance(last, Pipeline):
-        refuse_labelled(last[:-1], "the pipeline")
-        own, last = own[-1], last[-1]
-    if isinstance(own, MultiOutputSwitcher):
-        own, last = own.estimators_[0], last.switcher
-    if not isinstance(own, OnlineEstimator):
-        raise _unfit("refit_codelength_scorer", own)
-    check_is_fitted(own)
-    _refuse_grouped("refit_codelength_scorer", own, len(own.codelengths_))
-    if last is not None:
-        _detach(last, own._seed)
+    copied = _unfitted_copy(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # already issued by the first fit
         copied.fit(X, y)
     return codelength_scorer(copied, X, y)
+
+
+def _unfitted_copy(estimator: Any) -> Any:
+    """Return a copy of a fitted estimator, with the best estimator of each search."""
+    if hasattr(estimator, "best_estimator_"):
+        return _unfitted_copy(estimator.best_estimator_)
+    if isinstance(estimator, Pipeline):
+        refuse_labelled(estimator[:-1], "the pipeline")
+        last = {estimator.steps[-1][0]: _unfitted_copy(estimator[-1])}
+        return clone(estimator).set_params(**last)
+    if isinstance(estimator, MultiOutputSwitcher):
+        switcher = _unfitted_copy(estimator.estimators_[0])
+        return clone(estimator).set_params(switcher=switcher)
+    if not isinstance(estimator, OnlineEstimator):
+        raise _unfit("refit_codelength_scorer", estimator)
+    check_is_fitted(estimator)
+    n_rows = len(estimator.codelengths_)
+    _refuse_grouped("refit_codelength_scorer", estimator, n_rows)
+    copied = clone(estimator)
+    _detach(copied, estimator._seed)
+    return copied
 
 
 def _detach(estimator: OnlineEstimator, seed: int) -> None:

@@ -390,7 +390,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         return Common(self.readouts_, run.settings, *given, run.schedule)
 
     def _blank(self) -> Self:
-        """Return an unfitted copy that writes no files, with the seed of the run."""
+        """Return an unfitted copy that writes no files. All copies have one seed."""
         return clone(self._settings).set_params(
             **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
             random_state=self._seed,

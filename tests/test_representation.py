@@ -264,8 +264,9 @@ def test_without_a_switcher_the_number_of_labels_decides(
     assert len(by_order) == n_orders
     alone = by_hand(X, y, switcher=MDLReadoutSwitcher(readouts))
     assert_allclose(by_order[0], alone.codelength_, rtol=1e-6)
+    used = f"{readouts!r}) with " if readouts else ") with the list 'default', "
     told = (
-        f"ettings: MDLReadoutSwitcher({readouts!r}) with {len(alone.readouts_)} "
+        f"ettings: MDLReadoutSwitcher({used}{len(alone.readouts_)} "
         f"readouts on two; orders of the rows: {n_orders}; random_state=0"
     )
     assert scorer.summary().endswith(f"\n\nS{told}")
@@ -292,10 +293,10 @@ def test_the_largest_dataset_sets_the_orders_and_each_its_own_list(monkeypatch):
     told = small().fit(few).summary()
     assert "Settings: MDLReadoutSwitcher(...) with 1 readout on 30; orders" in told
     text = RepresentationScorer().fit(data).summary().rpartition("\n\n")[2]
-    assert re.findall(r"\((.*?)\) with \d+ readouts on (\d+);", text) == [
-        ("'linear'", "30"),
-        ("'closed-form'", "40"),
-        ("None", "50"),
+    assert re.findall(r"\((.*?)\d+ readouts on (\d+);", text) == [
+        ("'linear') with ", "30"),
+        ("'closed-form') with ", "40"),
+        (") with the list 'default', ", "50"),
     ]
 
 

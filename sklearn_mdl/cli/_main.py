@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import sklearn_mdl
 from sklearn_mdl.cli import (
@@ -62,8 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes standard output again when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(BrokenPipeError):
+            sys.stdout.close()  # otherwise Python flushes it again when it exits
         return 141
     except KINDS as error:
         if isinstance(error, RuntimeError) and not _lacks_memory(error):

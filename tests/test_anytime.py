@@ -220,6 +220,7 @@ def test_within_bounds_the_leaders_distance(method):
             break
     assert race.alive.all()
     assert max(-lower) <= 0.3
+    assert race.is_certified() == (method == "exact")
     assert race.stopped_at == race.n_labels > 30
 
 
@@ -243,6 +244,38 @@ def test_bounds_are_on_differences_from_the_encoder_that_is_named(method):
         assert low[first] == high[first] == 0
         assert_allclose((low + high) / 2, means[:, first], atol=1e-12)
         assert_allclose(((high - low) / 2)[others], widths[others, first])
+
+
+def test_exact_bounds_of_a_race_are_in_units_of_the_range_of_clipped_losses():
+    race, scale = race_of((2,), 3), 2 * np.log(30)
+    for losses in losses_with_gaps([0.0, 0.1], n_labels=20):
+        race.add(losses)
+    half = exact_half_widths(race.clipped.squares / scale**2, 0.05) * scale / 20
+    assert_allclose(race.half_widths("exact"), half, rtol=1e-12)
+
+
+def test_a_removed_encoder_does_not_keep_the_others_from_stopping():
+    race = race_of((3,), within=0.5)
+    for losses in losses_with_gaps([0.0, 0.0, 2.0], n_labels=400):
+        race.add(losses)
+        if race.could_stop():
+            break
+    assert race.alive.tolist() == [True, True, False]
+    assert race.stopped_at == race.n_labels
+
+
+def test_new_races_have_counted_nothing():
+    for n_classes, width in ((5, 5), (None, 1)):
+        race = race_of((4, 3), n_classes)
+        shapes = {"counts": (4, width), "out_at": (4, 3)}
+        for name, shape in {
+            **shapes,
+            "stopped_at": (4,),
+            "leader_at_stop": (4,),
+        }.items():
+            counts = getattr(race, name)
+            assert (counts.shape, counts.dtype.kind, counts.any()) == (shape, "i", 0)
+        assert race.is_certified().dtype == bool
 
 
 def test_before_the_first_label_bounds_are_infinite():
@@ -334,6 +367,12 @@ def test_the_exact_process_certifies_what_it_has_shown():
         assert bool(race.is_certified()) == bool(race.could_stop())
         race.add(losses)
     assert race.is_certified()
+    # The asymptotic process is faster unless an encoder is far worse.
+    fast = race_of((2, 2))
+    for losses in losses_with_gaps([0.0, 1.0]):
+        fast.add([losses, losses * [1.0, 9.0]])
+    assert fast.could_stop().all()
+    assert fast.is_certified().tolist() == [False, True]
     for within in (None, 9.0):
         without = race_of((2,), None, within=within)
         for losses in losses_with_gaps([0.0, 1.0]):
@@ -390,6 +429,9 @@ def test_forecasts_use_the_labels():
         race.add(losses, 0)
     few = forecast_interval(race, rows, most=50, labels=equal)
     assert few == (np.inf, np.inf, np.inf)
+    assert forecast_interval(race, rows, most=50) == few
+    many = forecast_interval(race, rows, most=50, labels=np.arange(40) % 5)
+    assert np.isfinite(many[0])
     assert np.isfinite(forecast_stop(race, rows, most=50, labels=np.arange(40) % 5)[0])
 
 
@@ -446,6 +488,8 @@ def test_e_values_of_datasets_combine_by_claim():
     for bad in ([], [-1.0], [np.nan], 3.0):
         with pytest.raises(ValueError, match="number of at least 0 for each"):
             combined_e_values(bad, "on every one")
+    with pytest.raises(ValueError, match="`e_values` must be numbers"):
+        combined_e_values(["a"], "on every one")
     claims = "claim` must be 'on at least one' or 'on every one', got claim='on some'"
     with pytest.raises(ValueError, match=claims):
         combined_e_values(values, "on some")

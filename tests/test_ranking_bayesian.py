@@ -192,7 +192,7 @@ class TestInvariants:
                 {"n_draws": 0},
                 "`n_draws` must be an integer of at least 1, got n_draws=0",
             ),
-            ({"n_draws": 1e4}, "got n_draws=10000.0"),
+            ({"n_draws": 1e4}, "got n_draws=10000.0; pass n_draws=50000"),
         ],
     )
     def test_settings_out_of_range_are_refused(self, settings, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from sklearn_mdl.ranking import (
     rank_intervals,
     win_table,
 )
+from sklearn_mdl.ranking._results import NamedResult
 
 PAIRWISE = {
     "wilcoxon": pairwise_wilcoxon,
@@ -110,8 +112,8 @@ def test_choices_that_are_none_are_refused(choice, message):
     ("codelengths", "message"),
     [
         ([[1, 2], [1, math.nan]], "must be finite, got nan in row 1, column 1"),
-        ([[1, 2], [1, 0]], "must be positive, got 0.0 in row 1, column 1"),
-        ([[1, -2]], "got -2.0 in row 0, column 1"),
+        ([[1, 2], [1, 0]], "`codelengths` must be positive, got 0.0 in row 1, col"),
+        ([[1, -2]], "got -2.0 in row 0, column 1; do not round"),
         ([1, 2], r"`codelengths` must have shape .* got \(2,\)"),
         (np.ones((2, 2, 2)), "with several orders"),
     ],
@@ -203,6 +205,8 @@ class TestHolm:
         for p_values in (0.1, [[0.1]], [0.1, math.nan], [1.1], [-0.1]):
             with pytest.raises(ValueError, match="`p_values` must be probabilities"):
                 holm_adjusted(p_values)
+        with pytest.raises(ValueError, match="`p_values` must be numbers"):
+            holm_adjusted(["a"])
 
 
 class TestWilcoxonPValues:
@@ -352,6 +356,25 @@ def test_a_long_table_prints_its_first_rows_and_the_number_of_all():
     assert len(repr(pairwise_wilcoxon(table[:, :6])).splitlines()) == 2 + 15
     twenty = rank_intervals(np.tile(np.arange(20), (2, 1)), n_resamples=2)
     assert len(repr(twenty).splitlines()) == 2 + 20
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Costs(NamedResult):
+    def _columns(self):
+        costs = [-1.5, math.nan, math.inf, -math.inf, 12.25, "none"]
+        return {"encoder": [*"abcde", "-"], "a cost": costs}
+
+
+def test_numbers_are_printed_to_the_right_and_words_to_the_left():
+    assert repr(Costs()).splitlines()[1:] == [
+        "  encoder  a cost",
+        "  a          -1.5",
+        "  b           nan",
+        "  c           inf",
+        "  d          -inf",
+        "  e         12.25",
+        "  -        none",
+    ]
 
 
 def test_tables_of_pairs_have_a_row_for_each_and_all_columns():

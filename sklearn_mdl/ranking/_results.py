@@ -111,5 +111,6 @@ def _text(value: object) -> str:
 
 
 def _pad(text: str, width: int) -> str:
-    is_number = text.lstrip("-")[:1].isdigit() or text in ("nan", "inf")
+    number = text.lstrip("-")
+    is_number = number[:1].isdigit() or number in ("nan", "inf")
     return text.rjust(width) if is_number else text.ljust(width)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -106,10 +105,6 @@ class TimedParts:
         self.parts = parts
         self.windows = [_Window(np.zeros(len(parts) + 1))]
         self._n_readouts = sum(len(columns) for columns, _ in parts)
-
-    def arithmetic(self) -> AbstractContextManager[None]:
-        """Return the arithmetic context of the first part."""
-        return self.parts[0][1].arithmetic()
 
     def begin(self, labels: np.ndarray) -> None:
         """Begin all parts."""

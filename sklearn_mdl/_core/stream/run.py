@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -34,9 +33,6 @@ from sklearn_mdl.switching import Race, SwitchingPrior
 
 class Evaluator(Protocol):
     """Evaluator of the readouts of a run, in threads or processes."""
-
-    def arithmetic(self) -> AbstractContextManager[None]:
-        """Return a context that sets the arithmetic for evaluation."""
 
     def begin(self, labels: np.ndarray) -> None:
         """Set the labels of the rows to evaluate, starting at the incoming row."""
@@ -289,7 +285,7 @@ class PrequentialRun:
         self._evaluator, all_events = evaluator, [*self.events, *events]
         for event in events:
             event.begin(self)
-        with evaluator.arithmetic(), deferred_interrupt() as interrupted:
+        with self.threads.arithmetic(), deferred_interrupt() as interrupted:
             while self.n_scored < len(self.samples) and not (
                 self.is_stopped or interrupted() or self.trace.refusal is not None
             ):
@@ -344,7 +340,6 @@ class PrequentialRun:
         self.flushed = None
         self.is_stopped = False
         self.can_go_on = False  # until end() is called
-        self._evaluator = self.threads
         for event in events:
             event.restore(self)
 

@@ -29,7 +29,6 @@ from sklearn_mdl._core.io.whole_files import exclusive
 from sklearn_mdl._core.numerics import as_array, dense, fixed_arithmetic
 from sklearn_mdl._core.sklearn_compat import (
     CallbackSupportMixin,
-    FitTasks,
     fit_context,
     with_callbacks,
 )
@@ -276,7 +275,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         if self.verbose:
             events.append(Progress(type(self).__name__))
         if given is not None and hasattr(self, "_skl_callbacks"):
-            events.append(Notify(FitTasks(self, X, given)))
+            events.append(Notify(self, X, given))
         places = (run.trace.folder, checkpoint)
         paths = {place.path.resolve() for place in places if place is not None}
         try:

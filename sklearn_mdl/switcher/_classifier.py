@@ -285,14 +285,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         without features.
         """
         check_is_fitted(self)
-        labels, escape = self._run.labels.cpu().numpy(), self._run.outcome.escape
+        labels, n_named = self._run.labels.cpu().numpy(), self._run.outcome.n_named
         known = self._run.schedule.groups(0, len(labels) + 1)
-        return codelengths_of_labels(labels, len(self.classes_), escape, known)
+        return codelengths_of_labels(labels, len(self.classes_), n_named, known)
 
     def _as_given(self, labels: np.ndarray) -> dict[str, np.ndarray | None]:
-        escape = self._run.outcome.escape
-        named = None if escape is None else escape.n_named
-        classes = self.classes_[:named] if named != 0 else None
+        n_named = self._run.outcome.n_named
+        classes = self.classes_[:n_named] if n_named != 0 else None
         return {"y": self.classes_[labels], "classes": classes}
 
     @property

@@ -26,7 +26,7 @@ from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.schedule import Schedule
 from sklearn_mdl._core.stream.threads import PassSettings, Scores, Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace, TraceShape
-from sklearn_mdl._core.unsupported import GROUPS
+from sklearn_mdl._core.unsupported import ESCAPE, GROUPS
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.switching import Race, SwitchingPrior
 
@@ -236,7 +236,7 @@ class PrequentialRun:
         ValueError
             If rows of one group are not adjacent, or new classes may appear.
         """
-        self.outcome.check_schedule(GROUPS)
+        self.outcome.check_option(GROUPS, f"omit {GROUPS} or {ESCAPE}")
         self.schedule.check(keys)
 
     def run(

@@ -182,8 +182,7 @@ def forecast_of(
     trial = clone(switcher).set_params(**overrides)
     keys, picked = keys_of(groups, n_rows), np.arange(n_rows)
     if switcher.shuffle:
-        picked = np.random.default_rng(0).permutation(n_rows)
-        picked = picked if keys is None else grouped_order(picked, keys)
+        picked = grouped_order(np.random.default_rng(0).permutation(n_rows), keys)
     picked = picked[:n_trial]
     with fixed_arithmetic():
         rows, labels = trial._checked(take_rows(X, picked), y[picked], reset=True)

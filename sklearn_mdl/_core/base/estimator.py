@@ -256,9 +256,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             self._run.check_length(n_rows)  # before anything is written
             self.order_ = np.arange(n_rows)
             if self.shuffle:
-                self.order_ = np.random.default_rng(seed).permutation(n_rows)
-                if keys is not None:
-                    self.order_ = grouped_order(self.order_, keys)
+                order = np.random.default_rng(seed).permutation(n_rows)
+                self.order_ = grouped_order(order, keys)
 
     @with_callbacks
     def _drive(

@@ -239,7 +239,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return ClassLabels(len(classes))
 
     def _check_order(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
-        if is_grouped(labels, keys):
+        if not self.shuffle and is_grouped(labels, keys):
             warn_caller(GROUPED)
 
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:

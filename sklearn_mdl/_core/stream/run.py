@@ -5,7 +5,6 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -136,8 +135,7 @@ class PrequentialRun:
     ) -> None:
         outcome, weights = settings.outcome, mixing.weights
         self.settings = settings
-        path = None if folder is None else Path("features.npy")
-        self.samples = SampleStore(settings.n_features, path, folder)
+        self.samples = SampleStore(settings.n_features, folder)
         self.schedule = Schedule(label_delay)
         self.threads = Threads(learners, self.samples, self.schedule, settings)
         n_readouts = self.threads.n_readouts

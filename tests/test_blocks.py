@@ -194,7 +194,7 @@ def test_bayes_over_all_is_bayes_over_blocks():
 def test_blocks_mixed_by_bayes_cost_log_b_more_than_the_best_switching_code(switching):
     rng = np.random.default_rng(0)
     losses, blocks = rng.exponential(size=(40, 7)), [*"aabbbbc"]
-    found = view_trace(switching, losses, blocks, None, None)
+    found = view_trace(switching, losses, blocks, None, np.arange(41))
     own = [
         forward(switching, losses[:, s]) for s in (slice(2), slice(2, 6), slice(6, 7))
     ]
@@ -227,7 +227,7 @@ def test_a_fixed_share_over_all_readouts_pays_for_blocks_at_every_redraw():
         for s in itertools.product(range(within), repeat=n)
     ]
     assert math.log(blocks) < found - own <= max(ratios) <= n * math.log(blocks)
-    trace = view_trace("fixed-share", losses, [*"aabb"], None, None)
+    trace = view_trace("fixed-share", losses, [*"aabb"], None, np.arange(n + 1))
     assert trace.codelength - own <= math.log(blocks)
 
 
@@ -250,7 +250,7 @@ def test_the_posterior_over_blocks_adds_up_and_finds_the_features():
 def test_a_block_whose_readouts_retired_costs_what_the_others_cost():
     losses = np.random.default_rng(0).exponential(size=(12, 4))
     losses[8:, 2] = losses[5:, 3] = np.nan
-    found = view_trace("fixed-share", losses, [*"aabb"], None, None)
+    found = view_trace("fixed-share", losses, [*"aabb"], None, np.arange(13))
     own = forward("fixed-share", losses[:8, 2:])
     assert_allclose(found.codelengths[8:], forward("fixed-share", losses[:, :2])[1][8:])
     wanted = own.codelength + found.codelengths[8:].sum()

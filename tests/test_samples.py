@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
+from sklearn_mdl._core.io.formats import with_format
+from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.stream import (
     run as run_module,
     samples as samples_module,
@@ -32,13 +34,17 @@ def numbered_rows(n_rows, start=0):
     return np.arange(first, first + WIDTH * n_rows, dtype=np.float32).reshape(-1, WIDTH)
 
 
+def stream_folder(root):
+    return StreamFolder(root, with_format("losses", {}))
+
+
 def filled_store(sizes, folder=None, kinds=()):
     """Return a store of numbered rows, cut into blocks, and the same rows at once.
 
     Where ``kinds`` says so, a block comes as a map, or in an order of its own.
     """
     whole = numbered_rows(sum(sizes))
-    store = SampleStore(WIDTH, folder and folder / "features.npy")
+    store = SampleStore(WIDTH, folder and stream_folder(folder))
     start = 0
     for i, size in enumerate(sizes):
         block = whole[start : start + size].copy()
@@ -96,7 +102,8 @@ def test_length_is_the_number_of_rows_appended(sizes):
 
 
 def test_rows_belong_to_the_store_whatever_their_owner_does_later(tmp_path):
-    for store in (SampleStore(WIDTH), SampleStore(WIDTH, tmp_path / "features.npy")):
+    for folder in (None, stream_folder(tmp_path)):
+        store = SampleStore(WIDTH, folder)
         X = numbered_rows(4)
         store.append(X)
         X += 100
@@ -149,14 +156,13 @@ def test_a_pickled_store_goes_on(tmp_path):
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_branch_begins_alike_and_goes_on_by_itself(tmp_path, on_disk):
-    path = tmp_path / "features.npy" if on_disk else None
-    store = SampleStore(WIDTH, path)
+    store = SampleStore(WIDTH, stream_folder(tmp_path) if on_disk else None)
     store.append(mapped(numbered_rows(4), tmp_path / "X.npy"))
     store.append(numbered_rows(3, start=4))
-    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.*")}
     branch = store.branch()
     branch.append(-numbered_rows(5))
-    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*.*")} == before
     store.append(numbered_rows(2, start=7))
     assert (len(store), len(branch)) == (9, 12)
     np.testing.assert_array_equal(store.rows(0, 9), numbered_rows(9))

@@ -46,7 +46,7 @@ PUBLIC = [name for name in PATHS if callable(public(name))]
 # Methods that the package calls itself, whose summary describes their parameters. The
 # set may only shrink.
 DESCRIBED = {
-    *("add_classes", "begins_at", "check_length", "check_params", "code", "coder"),
+    *("add_classes", "begins_at", "check_length", "check_params", "code"),
     *("components", "cost", "learners_of", "load_state_dict", "member", "mix"),
     *("next_count", "places", "retire", "seed_or", "to_html", "transition", "wrapped"),
 }

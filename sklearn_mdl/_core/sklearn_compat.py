@@ -59,6 +59,14 @@ def fit_context(method: Method) -> Method:
     return checked
 
 
+def callback_context(estimator: Any, n_parts: int) -> Any:
+    """Return the object that notifies an estimator's callbacks of a fit in parts.
+
+    Call this within a method decorated by ``with_callbacks``.
+    """
+    return estimator._init_callback_context(max_subtasks=n_parts)
+
+
 def validate_params(constraints: Constraints) -> Callable[[Method], Method]:
     """Return a decorator that checks the parameters of a function before it runs."""
     decorate: Callable[[Method], Method] = _validate_params(
@@ -79,37 +87,3 @@ def predict_proba(classifier: Any, X: Any) -> np.ndarray:
         decided = np.isfinite(classifier.decision_function(X)).reshape(len(proba), -1)
         proba[undefined & decided.all(axis=1)] = 1 / proba.shape[1]
     return proba
-
-
-class FitTasks:
-    """Notifier of scikit-learn's callbacks about a fit and its parts.
-
-    Parameters
-    ----------
-    estimator : object
-        An estimator with callbacks, within a method decorated by ``with_callbacks``.
-    X, y : array-like
-        Data of the fit.
-    """
-
-    def __init__(self, estimator: Any, X: object, y: object) -> None:
-        self._estimator = estimator
-        self._data = {"X": X, "y": y}
-
-    def begin(self, n_parts: int) -> None:
-        """Notify callbacks that the fit begins."""
-        self._whole = self._estimator._init_callback_context(max_subtasks=n_parts)
-        self._whole.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-
-    def begin_part(self) -> None:
-        """Notify callbacks that a part begins."""
-        self._part = self._whole.subcontext(task_name="segment")
-        self._part.call_on_fit_task_begin(estimator=self._estimator)
-
-    def end_part(self) -> bool:
-        """Notify callbacks that the part has ended. Return True to stop the fit."""
-        return bool(self._part.call_on_fit_task_end(estimator=self._estimator))
-
-    def end(self) -> None:
-        """Notify callbacks that the fit has ended."""
-        self._whole.call_on_fit_task_end(estimator=self._estimator, **self._data)

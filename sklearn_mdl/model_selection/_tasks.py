@@ -134,8 +134,7 @@ def draw_order(
     Rows of a group stay together.
     """
     rows = np.random.default_rng([seed, order]).permutation(n_samples)
-    keys = keys_of(groups, n_samples)
-    return rows if keys is None else grouped_order(rows, keys)
+    return grouped_order(rows, keys_of(groups, n_samples))
 
 
 def default_switcher(n_labels: int, is_real: bool) -> Switcher:

@@ -12,11 +12,12 @@ Hessians of all log-losses so far, plus a prior precision.
 """
 
 from sklearn_mdl.pooling._densities import DensityPoolPass as DensityPoolPass
-from sklearn_mdl.pooling._groups import (
+from sklearn_mdl.pooling._groups import Members as Members, without as without
+from sklearn_mdl.pooling._log_linear import (
     GroupPass as GroupPass,
-    Members as Members,
-    without as without,
+    LogLinearPool,
+    PoolPass,
+    PoolTrace,
 )
-from sklearn_mdl.pooling._log_linear import LogLinearPool, PoolPass, PoolTrace
 
 __all__ = ["LogLinearPool", "PoolPass", "PoolTrace"]

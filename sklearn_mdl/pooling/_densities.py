@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_mdl.pooling._groups import Floats, GroupPass, Members, newton_step
-from sklearn_mdl.pooling._log_linear import LogLinearPool
+from sklearn_mdl.pooling._groups import Floats, Members, newton_step
+from sklearn_mdl.pooling._log_linear import GroupPass, LogLinearPool
 
 NONE = np.full(3, np.nan)  # prediction if kinds cannot be pooled
 

@@ -1,8 +1,9 @@
-"""The log-linear pool of class probabilities, and its online pass."""
+"""The log-linear pool, and the online passes of pools over a stream."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from sklearn_mdl.pooling._groups import Floats, GroupPass, Members, newton_step
+from sklearn_mdl.pooling._groups import Floats, Members, newton_step, without
 from sklearn_mdl.switching import are_numbers_in, check_integer, invalid, is_number_in
 
 _CURE = "for sorted classes, pass np.searchsorted(classes, y) of all rows"
@@ -162,6 +163,96 @@ class LogLinearPool(BaseEstimator):
             cure = "pass np.stack(predictions_of_kinds, axis=1)"
             raise invalid("log_proba", required, array.shape, cure)
         return PoolPass(self, *array.shape[1:]).extend(array, labels)
+
+
+class GroupPass(ABC):
+    """One online pass of a pool over the mixtures of ``G`` groups, row by row.
+
+    Parameters
+    ----------
+    pool : LogLinearPool
+    n_groups : int
+
+    Attributes
+    ----------
+    weights : ndarray of shape (G,)
+        Weights of the groups for the next row.
+    hessian : ndarray of shape (G, G)
+        Prior precision plus the Hessians (or expected Hessians) of the log-losses so
+        far. If the pool has a half-life, older losses weigh less.
+    rates : sequence of float or None
+        Rates of the fixed share within groups.
+    """
+
+    def __init__(self, pool: LogLinearPool, n_groups: int) -> None:
+        self.rates = pool.rates
+        self.weights = np.full(n_groups, 1 / n_groups)
+        self._precision = float(pool.prior_precision)
+        self._kept = 1.0 if pool.half_life is None else 0.5 ** (1 / pool.half_life)
+        self.hessian = self._precision * np.eye(n_groups)
+
+    def _fade(self) -> None:
+        """Discount past losses before the loss of a row is added."""
+        if self._kept < 1:
+            self.hessian = self._kept * self.hessian
+            np.einsum("ii->i", self.hessian)[:] += (1 - self._kept) * self._precision
+
+    @abstractmethod
+    def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
+        """Mix the experts of each group, for one or more rows.
+
+        Parameters
+        ----------
+        values : ndarray of shape (K, ..., P)
+            Predictions of the experts, in ``members.order``. May be overwritten.
+        weights : ndarray of shape (K, ...)
+            Weights of the experts within their groups, in ``members.order``.
+        members : Members
+
+        Returns
+        -------
+        mixed : ndarray of shape (G, ..., Q)
+            Mixtures of the groups. :meth:`predict` and :meth:`observe` take the
+            mixtures (G, Q) of one row.
+        """
+
+    @abstractmethod
+    def predict(self, mixed: Floats) -> Floats:
+        """Predict one row."""
+
+    @abstractmethod
+    def observe(self, mixed: Floats, label: float) -> tuple[Floats, float]:
+        """Predict a row, then update the weights with its label.
+
+        Returns
+        -------
+        predicted : ndarray
+            As returned by :meth:`predict`.
+        cost : float
+            As returned by :meth:`cost`.
+        """
+
+    @abstractmethod
+    def cost(self, predicted: Floats, label: float) -> float:
+        """Return the cost of a label in nats, or NaN if the prediction is NaN."""
+
+    def retire(self, groups: Sequence[int]) -> None:
+        """Drop some groups, and transfer their weights to the remaining groups."""
+        weights, self.hessian = without(self.weights, self.hessian, groups)
+        self.weights = self._project(weights)
+
+    def _project(self, weights: Floats) -> Floats:
+        """Return valid weights near the given weights."""
+        return weights
+
+    def state_dict(self) -> dict[str, Floats]:
+        """Return the weights and the Hessian after the labels so far."""
+        return {"weights": self.weights.copy(), "hessian": self.hessian.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Floats]) -> None:
+        """Continue from the state of another pass."""
+        self.weights = np.array(state["weights"])
+        self.hessian = np.array(state["hessian"])
 
 
 class PoolPass(GroupPass):

@@ -185,7 +185,7 @@ def learners_for(
     """Make the learners of a pass, with further ``options`` as in :class:`Context`."""
     outcome = settings.outcome
     options |= {"seed": settings.seed, "device": settings.device}
-    options["may_grow"] = outcome.escape is not None
+    options["may_grow"] = outcome.n_named is not None
     return build_learners(readouts, settings.n_features, outcome.n_numbers, **options)
 
 

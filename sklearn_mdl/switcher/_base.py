@@ -24,7 +24,7 @@ from sklearn_mdl._core.stream.events import Event
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Evaluator, PrequentialRun
 from sklearn_mdl._core.stream.threads import PassSettings
-from sklearn_mdl._core.unsupported import DELAY
+from sklearn_mdl._core.unsupported import DELAY, ESCAPE
 from sklearn_mdl._core.validation import as_labels, invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
@@ -106,11 +106,12 @@ class BaseSwitcher(FittedSwitcher):
             cure = "pass readouts=None for the default list"
             raise invalid("readouts", "a non-empty list", self.readouts, cure)
         if self.label_delay:
-            outcome.check_schedule(DELAY)
+            outcome.check_option(DELAY, f"omit {DELAY} or {ESCAPE}")
         readouts = self._pool(n_features, outcome)
         settings = resolved(self, readouts, self._is_by_name)
         if settings.mixing.groups is not None and settings.keeps_mixtures:
-            outcome.check_stored()
+            cure = f'omit {ESCAPE}, or pass store without "mixtures"'
+            outcome.check_option("stored mixtures", cure)
         pass_settings = PassSettings(
             outcome,
             n_features,
@@ -140,7 +141,7 @@ class BaseSwitcher(FittedSwitcher):
             return None
         empty = self._described(np.empty((0, len(settings.readouts))), settings)
         about = description(empty, "float64", growing=True)
-        if outcome.escape is not None:
+        if outcome.n_named is not None:
             about["n_classes"] = None  # new classes may appear
         if settings.mixing.group_names and settings.keeps_mixtures:
             about["pool_kinds"] = [str(name) for name in settings.mixing.group_names]

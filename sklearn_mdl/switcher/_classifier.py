@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +29,7 @@ from sklearn_mdl.switcher._base import BaseSwitcher
 from sklearn_mdl.switcher._segments import codelengths_of_labels
 from sklearn_mdl.switching import FixedShare
 
-NAMES = ("linear", "closed-form", "nets", "mixed", "drift", "stream")
+Named = Literal["linear", "closed-form", "nets", "mixed", "drift", "stream"]
 
 
 @dataclass(eq=False, repr=False)
@@ -223,18 +223,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     True
     """
 
-    readouts: (
-        Sequence[object]
-        | BaseEstimator
-        | Literal["linear", "closed-form", "nets", "mixed", "drift", "stream"]
-        | None
-    ) = None
+    readouts: Sequence[object] | BaseEstimator | Named | None = None
     _: KW_ONLY
     new_classes: Literal["refuse", "escape"] = "refuse"
 
     _parameter_constraints: ClassVar[Constraints] = {
         "new_classes": [StrOptions({"refuse", "escape"})],
-        "readouts": [list, tuple, BaseEstimator, StrOptions(set(NAMES)), None],
+        "readouts": [list, tuple, BaseEstimator, StrOptions({*get_args(Named)}), None],
         **BaseSwitcher._parameter_constraints,
     }
 
@@ -290,14 +285,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         without features.
         """
         check_is_fitted(self)
-        labels, escape = self._run.labels.cpu().numpy(), self._run.outcome.escape
+        labels, n_named = self._run.labels.cpu().numpy(), self._run.outcome.n_named
         known = self._run.schedule.groups(0, len(labels) + 1)
-        return codelengths_of_labels(labels, len(self.classes_), escape, known)
+        return codelengths_of_labels(labels, len(self.classes_), n_named, known)
 
     def _as_given(self, labels: np.ndarray) -> dict[str, np.ndarray | None]:
-        escape = self._run.outcome.escape
-        named = None if escape is None else escape.n_named
-        classes = self.classes_[:named] if named != 0 else None
+        n_named = self._run.outcome.n_named
+        classes = self.classes_[:n_named] if n_named != 0 else None
         return {"y": self.classes_[labels], "classes": classes}
 
     @property

@@ -28,7 +28,7 @@ from sklearn_mdl._core.numerics import fixed_arithmetic, one_blas_thread, resolv
 from sklearn_mdl._core.stream.schedule import keys_of
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.unsupported import unsupported
-from sklearn_mdl._core.validation import GROUPED, invalid, is_grouped, warn_caller
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
 
@@ -126,8 +126,7 @@ def encode(
         labels = estimator._encoded(y, estimator.order_)
         classes = _listed(estimator.classes_)
         about: Header = {"dtype": y.dtype.str, "classes": classes}
-        if not estimator.shuffle and is_grouped(labels, keys):
-            warn_caller(GROUPED)
+        estimator._check_order(labels, keys)
         header = _requirements(estimator, X, keys)
         header["labels"] = about | {"sha256": _checksum(about, labels)}
         remaining = iter(labels[estimator.order_].tolist())

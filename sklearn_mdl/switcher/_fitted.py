@@ -17,13 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl._core.base.estimator import OnlineEstimator
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.stream.run import PrequentialRun
-from sklearn_mdl._core.unsupported import (
-    DELAY,
-    ESCAPE,
-    GROUPS,
-    PERMUTATIONS,
-    unsupported,
-)
+from sklearn_mdl._core.unsupported import DELAY, GROUPS, PERMUTATIONS, unsupported
 from sklearn_mdl._core.validation import check_positive, invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout, grid_edges, readout_names
@@ -464,6 +458,5 @@ class FittedSwitcher(OnlineEstimator, Parameters):
             raise unsupported(PERMUTATIONS, GROUPS, "call fit(X, y) without groups")
         if run.schedule.delay:
             raise unsupported(PERMUTATIONS, DELAY, "pass label_delay=0")
-        if run.outcome.escape is not None:
-            raise unsupported(ESCAPE, PERMUTATIONS, 'pass new_classes="refuse"')
+        run.outcome.check_option(PERMUTATIONS, 'pass new_classes="refuse"')
         return run, kernels_of(self.readouts_), self._seed

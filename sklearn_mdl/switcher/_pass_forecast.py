@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -109,10 +108,6 @@ class TimedParts:
         self.windows = [_Window(np.zeros(len(parts) + 1))]
         self._n_readouts = sum(len(columns) for columns, _ in parts)
 
-    def arithmetic(self) -> AbstractContextManager[None]:
-        """Return the arithmetic context of the first part."""
-        return self.parts[0][1].arithmetic()
-
     def begin(self, labels: np.ndarray) -> None:
         """Begin all parts."""
         for _, threads in self.parts:
@@ -189,8 +184,7 @@ def forecast_of(
     trial = clone(switcher).set_params(**overrides)
     keys, picked = keys_of(groups, n_rows), np.arange(n_rows)
     if switcher.shuffle:
-        picked = np.random.default_rng(0).permutation(n_rows)
-        picked = picked if keys is None else grouped_order(picked, keys)
+        picked = grouped_order(np.random.default_rng(0).permutation(n_rows), keys)
     picked = picked[:n_trial]
     with fixed_arithmetic():
         rows, labels = trial._checked(take_rows(X, picked), y[picked], reset=True)

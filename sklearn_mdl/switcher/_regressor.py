@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from sklearn.base import BaseEstimator, clone
 
@@ -24,7 +24,7 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
 
-NAMES = ("closed-form", "nets", "drift", "stream")
+Named = Literal["closed-form", "nets", "drift", "stream"]
 
 
 @dataclass(eq=False, repr=False)
@@ -196,18 +196,13 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     True
     """
 
-    readouts: (
-        Sequence[object]
-        | BaseEstimator
-        | Literal["closed-form", "nets", "drift", "stream"]
-        | None
-    ) = None
+    readouts: Sequence[object] | BaseEstimator | Named | None = None
     _: KW_ONLY
     prior_location: float = 0.0
     prior_scale: float = 1.0
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "readouts": [*(list, tuple, BaseEstimator, StrOptions(set(NAMES)), None)],
+        "readouts": [list, tuple, BaseEstimator, StrOptions({*get_args(Named)}), None],
         "prior_location": [Interval(Real, None, None, closed="neither")],
         "prior_scale": [Interval(Real, 0, None, closed="neither")],
         **BaseSwitcher._parameter_constraints,

@@ -7,15 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_mdl._core.io.parameters import Json
-from sklearn_mdl._core.stream.coder import PooledCoder
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
-from sklearn_mdl.switching import PriorLike
-
-Floats = NDArray[np.float64]
 
 
 class PooledTrace(NamedTuple):
@@ -61,15 +56,22 @@ class KindMixtures(NamedTuple):
     mixtures: np.ndarray
     labels: np.ndarray
 
-    def coder(
-        self,
-        switching: PriorLike,
-        n_readouts: int,
-        weights: Floats | None,
-        pooling: LogLinearPool,
-        kinds: Sequence[Hashable] | None = None,
-    ) -> tuple[PooledCoder, list[int]]:
-        """Return a coder that pools kinds, and the indices of these kinds.
+    def pool_pass(
+        self, pooling: LogLinearPool, kinds: Sequence[Hashable] | None = None
+    ) -> tuple[GroupPass, list[int]]:
+        """Begin a pass of a pool over some kinds.
+
+        Parameters
+        ----------
+        pooling : LogLinearPool
+        kinds : sequence of names, default=None
+            Names of the kinds to pool. If None, all kinds are pooled.
+
+        Returns
+        -------
+        pool_pass : GroupPass
+        places : list of int
+            Indices of these kinds.
 
         Raises
         ------
@@ -84,12 +86,9 @@ class KindMixtures(NamedTuple):
                 "pooling=LogLinearPool()"
             )
         places = self._places(kinds)
-        pool_pass: GroupPass
         if self.labels.dtype.kind == "f":
-            pool_pass = DensityPoolPass(pooling, len(places))
-        else:
-            pool_pass = PoolPass(pooling, len(places), self.mixtures.shape[2])
-        return PooledCoder(switching, n_readouts, weights, pool_pass), places
+            return DensityPoolPass(pooling, len(places)), places
+        return PoolPass(pooling, len(places), self.mixtures.shape[2]), places
 
     def _places(self, kinds: Sequence[Hashable] | None) -> list[int]:
         if kinds is None:

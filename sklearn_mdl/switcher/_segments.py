@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import data_frame
-from sklearn_mdl.metrics import EscapeCode, blind_codelengths, costs_without_features
+from sklearn_mdl.metrics import blind_codelengths, costs_without_features
 from sklearn_mdl.switching import FixedShare, forward
 
 if TYPE_CHECKING:
@@ -76,16 +76,17 @@ class StreamSegments:
 def codelengths_of_labels(
     labels: NDArray[np.intp],
     n_classes: int,
-    escape: EscapeCode | None,
+    n_named: int | None,
     known: NDArray[np.intp],
 ) -> Floats:
     """Return the cost (n,) of every label given only earlier labels, in nats.
 
     Label ``t`` is coded when the first ``known[t]`` labels are known. The last entry of
-    `known` (n + 1,) is for the next label.
+    `known` (n + 1,) is for the next label. If new classes may appear, ``n_named``
+    classes were named beforehand.
     """
-    if escape is not None:
-        losses = blind_codelengths(labels, escape.n_named)
+    if n_named is not None:
+        losses = blind_codelengths(labels, n_named)
     else:
         losses = costs_without_features(labels.tolist(), n_classes, known.tolist())
     return forward(FixedShare(), losses, known=known).codelengths

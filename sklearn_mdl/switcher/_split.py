@@ -14,7 +14,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -29,7 +29,6 @@ from sklearn_mdl._core.io.formats import check_format, with_format
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.safetensors_io import read_archive, read_some, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
-from sklearn_mdl._core.numerics import fixed_arithmetic
 from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices, watched
 from sklearn_mdl._core.stream.checkpoint import (
     TRACE,
@@ -135,10 +134,6 @@ class Processes:
         self.parts: list[list[int]] = []
         self.seconds: dict[int, float] = {}  # last round of each part, by first readout
         self._devices = devices
-
-    def arithmetic(self) -> AbstractContextManager[None]:
-        """Return the context in which results are computed, with a single thread."""
-        return fixed_arithmetic()
 
     def begin(self, labels: np.ndarray) -> None:
         """Check the workers, split the readouts, and write rows, labels and states."""

@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl._core.stream.coder import Block, Coded
+from sklearn_mdl._core.stream.coder import Block, Coded, PooledCoder
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.switcher._repooling import KindMixtures, PooledTrace
@@ -284,9 +284,8 @@ class StoredLosses:
                 "fit with pooling=LogLinearPool() and store=('memory', 'mixtures'), "
                 "and call repool of that switcher, since save_losses omits them"
             )
-        coder, places = self.mixtures.coder(
-            switching, self.n_readouts, self.weights, pooling, kinds
-        )
+        pool_pass, places = self.mixtures.pool_pass(pooling, kinds)
+        coder = PooledCoder(switching, self.n_readouts, self.weights, pool_pass)
         known, start, parts = self._known_by_row(), 0, []
         for losses in self.blocks():
             rows = slice(start, start + len(losses))

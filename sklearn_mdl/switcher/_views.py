@@ -53,7 +53,7 @@ def view_trace(
     losses: Floats,
     views: list[Hashable],
     weights: Floats | None,
-    known: NDArray[np.intp] | None = None,
+    known: NDArray[np.intp],
 ) -> ViewTrace:
     """Mix readouts within views by a switching prior, and views by Bayes' rule.
 
@@ -66,9 +66,8 @@ def view_trace(
         The view of each readout.
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts. Only ratios within a view matter.
-    known : ndarray of shape (N + 1,), optional
-        Number of labels known at each row and at the end. By default, the labels of all
-        earlier rows are known.
+    known : ndarray of shape (N + 1,)
+        Number of labels known at each row and at the end.
     """
     names, members = group_columns(views)
     costs = np.full((len(losses), len(names)), np.nan)
@@ -77,15 +76,10 @@ def view_trace(
         part = losses[:, columns]
         # Drop the rows after all readouts of the view have retired.
         part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]
-        trace = forward(
-            switching,
-            part,
-            None if weights is None else weights[columns],
-            known=None if known is None else known[: len(part) + 1],
-        )
+        own = None if weights is None else weights[columns]
+        trace = forward(switching, part, own, known=known[: len(part) + 1])
         costs[: len(part), number] = trace.codelengths
     mixed = forward(BayesMixture(), costs, known=known)
     filled = np.where(np.isnan(costs), mixed.codelengths[:, np.newaxis], costs)
-    in_time = np.arange(len(losses)) if known is None else known[:-1]
     mixture = mixed.codelength, mixed.codelengths, mixed.posterior
-    return ViewTrace(*mixture, list(names), filled.sum(0), filled, in_time)
+    return ViewTrace(*mixture, list(names), filled.sum(0), filled, known[:-1])

@@ -181,20 +181,18 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         measures : PrequentialMeasures
             Includes the codelength and those of two reference codes, in nats.
         """
-        escape = self._run.outcome.escape
         return measure(
             self._run.trace.summaries,
             self.codelengths_,
             self._labels_seen(),
             n_classes=len(self.classes_),
             n_bins=n_bins,
-            n_named=None if escape is None else escape.n_named,
+            n_named=self._run.outcome.n_named,
         )
 
     def _check_classes(self, classes: ArrayLike | None) -> None:
         given = None if classes is None else np.unique(as_labels(classes))
-        escape = self._run.outcome.escape
-        named = self.classes_ if escape is None else self.classes_[: escape.n_named]
+        named = self.classes_[: self._run.outcome.n_named]
         if given is not None and not np.array_equal(given, named):
             required = f"{named.tolist()!r}, the classes of this stream"
             cure = "omit classes, or begin a new stream with clone(estimator)"
@@ -241,11 +239,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return ClassLabels(len(classes))
 
     def _check_order(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
-        if is_grouped(labels, keys):
+        if not self.shuffle and is_grouped(labels, keys):
             warn_caller(GROUPED)
 
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        if self._run.outcome.escape is not None:
+        if self._run.outcome.n_named is not None:
             self.classes_ = joined(self.classes_, y if order is None else y[order])
         by_name = np.argsort(self.classes_)
         labels = np.searchsorted(self.classes_, y, sorter=by_name)

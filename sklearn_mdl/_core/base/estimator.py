@@ -29,7 +29,6 @@ from sklearn_mdl._core.io.whole_files import exclusive
 from sklearn_mdl._core.numerics import as_array, dense, fixed_arithmetic
 from sklearn_mdl._core.sklearn_compat import (
     CallbackSupportMixin,
-    FitTasks,
     fit_context,
     with_callbacks,
 )
@@ -133,7 +132,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         yield None, [] if checkpoint is None else [checkpoint]
 
     def _check_order(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
-        """Warn if labels, or groups with these keys, should have been permuted."""
+        """Warn if labels, or groups with these keys, should be permuted but are not."""
 
     def _after_fit(self) -> None:
         """Warn about problems of a stream after ``fit``."""
@@ -180,8 +179,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             classes = self._classes_of(given)
             self._begin(rows.shape[1], classes, n_rows=len(rows), keys=keys)
             labels = self._encoded(given, self.order_)
-            if not self.shuffle:
-                self._check_order(labels, keys)
+            self._check_order(labels, keys)
             order = self.order_ if self.shuffle else None
             checkpoint = self._checkpoint_of(rows, labels, keys)
             self._drive(rows, labels, order, keys, checkpoint, given)
@@ -257,9 +255,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             self._run.check_length(n_rows)  # before anything is written
             self.order_ = np.arange(n_rows)
             if self.shuffle:
-                self.order_ = np.random.default_rng(seed).permutation(n_rows)
-                if keys is not None:
-                    self.order_ = grouped_order(self.order_, keys)
+                order = np.random.default_rng(seed).permutation(n_rows)
+                self.order_ = grouped_order(order, keys)
 
     @with_callbacks
     def _drive(
@@ -276,7 +273,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         if self.verbose:
             events.append(Progress(type(self).__name__))
         if given is not None and hasattr(self, "_skl_callbacks"):
-            events.append(Notify(FitTasks(self, X, given)))
+            events.append(Notify(self, X, given))
         places = (run.trace.folder, checkpoint)
         paths = {place.path.resolve() for place in places if place is not None}
         try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from sklearn_mdl._core.sklearn_compat import FitTasks
+from sklearn_mdl._core.sklearn_compat import callback_context
 from sklearn_mdl._core.stream.coder import Block
 from sklearn_mdl._core.stream.schedule import Schedule
 from sklearn_mdl._core.stream.trace import PrequentialTrace
@@ -165,27 +165,34 @@ class Notify(Event):
 
     Parameters
     ----------
-    tasks : FitTasks
+    estimator : object
+        An estimator with callbacks, within a method decorated by ``with_callbacks``.
+    X, y : array-like
+        Data of the fit.
     """
 
-    def __init__(self, tasks: FitTasks) -> None:
-        self._tasks = tasks
+    def __init__(self, estimator: Any, X: object, y: object) -> None:
+        self._estimator = estimator
+        self._data = {"X": X, "y": y}
 
     def begin(self, run: PrequentialRun) -> None:
         """Notify callbacks of the start of the fit and of its first segment."""
-        self._tasks.begin(run.count_segments())
-        self._begin_part(run)
+        self._fit = callback_context(self._estimator, run.count_segments())
+        self._fit.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        self._begin_segment(run)
 
-    def _begin_part(self, run: PrequentialRun) -> None:
+    def _begin_segment(self, run: PrequentialRun) -> None:
         if run.n_scored < len(run.samples):
-            self._tasks.begin_part()
+            self._segment = self._fit.subcontext(task_name="segment")
+            self._segment.call_on_fit_task_begin(estimator=self._estimator)
 
     def act(self, run: PrequentialRun) -> None:
         """Notify callbacks of the end of a segment and the start of the next."""
-        run.is_stopped = self._tasks.end_part()
+        stops = self._segment.call_on_fit_task_end(estimator=self._estimator)
+        run.is_stopped = bool(stops)
         if not run.is_stopped:
-            self._begin_part(run)
+            self._begin_segment(run)
 
     def end(self, run: PrequentialRun) -> None:
         """Notify callbacks of the end of the fit."""
-        self._tasks.end()
+        self._fit.call_on_fit_task_end(estimator=self._estimator, **self._data)

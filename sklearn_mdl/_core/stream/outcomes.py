@@ -48,15 +48,16 @@ class Outcome(ABC):
         Length of the stored summary of a prediction of the mixture.
     feature_reach : float
         Largest absolute value of a scaled feature. Larger values are clipped.
-    escape : EscapeCode or None
-        Code that tells which rows have a new class. None if all classes are known.
+    n_named : int or None
+        Number of classes that were named beforehand, if new classes may appear.
+        Otherwise None.
     """
 
     dtype: torch.dtype
     n_numbers: int
     n_kept: int
     feature_reach: float
-    escape: EscapeCode | None = None
+    n_named: int | None = None
 
     def bounded(self, values: Tensor) -> Tensor:
         """Return a learner's predictions, which may be changed to limit losses."""
@@ -126,11 +127,8 @@ class Outcome(ABC):
     def fresh(self) -> Self:
         """Return a copy that has observed no labels."""
 
-    def check_schedule(self, schedule: str) -> None:  # noqa: B027
-        """Raise for groups or delays, if labels must be known immediately."""
-
-    def check_stored(self) -> None:  # noqa: B027
-        """Raise if predictions cannot be stored because their size may grow."""
+    def check_option(self, option: str, cure: str) -> None:  # noqa: B027
+        """Raise for an option that cannot be combined with labels of this kind."""
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
         """Return the positions of labels (n,) whose class was not known before."""
@@ -179,7 +177,7 @@ class ClassLabels(Outcome):
 
     def fresh(self) -> Self:
         """Return a copy that has observed no labels."""
-        named = self.n_numbers if self.escape is None else self.escape.n_named
+        named = self.n_numbers if self.n_named is None else self.n_named
         return type(self)(named)
 
     def bounded(self, values: Tensor) -> Tensor:
@@ -241,37 +239,22 @@ class OpenClassLabels(ClassLabels):
     ----------
     n_named : int
         Number of classes that were named beforehand.
-
-    Attributes
-    ----------
-    escape : EscapeCode
-        Code that tells which rows have a new class.
     """
 
     def __init__(self, n_named: int) -> None:
-        self.escape: EscapeCode = EscapeCode(n_named)
-        super().__init__(self.escape.n_classes)
+        self.n_named: int = n_named
+        self._escape = EscapeCode(n_named)  # tells which rows have a new class
+        super().__init__(self._escape.n_classes)
 
-    def check_schedule(self, schedule: str) -> None:
-        """Raise for groups or delays, since labels must be known immediately.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise unsupported(ESCAPE, schedule, f"omit {schedule} or {ESCAPE}")
-
-    def check_stored(self) -> None:
-        """Raise, since the size of predictions may grow.
+    def check_option(self, option: str, cure: str) -> None:
+        """Raise for an option that cannot be combined with new classes.
 
         Raises
         ------
         ValueError
             Always.
         """
-        cure = f'omit {ESCAPE}, or pass store without "mixtures"'
-        raise unsupported(ESCAPE, "stored mixtures", cure)
+        raise unsupported(ESCAPE, option, cure)
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
         """Return the positions of labels (n,) whose class was not known before."""
@@ -280,24 +263,24 @@ class OpenClassLabels(ClassLabels):
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the number of classes that were named."""
-        return {"n_named": np.array([self.escape.n_named])}
+        return {"n_named": np.array([self.n_named])}
 
     def recall(self, labels: np.ndarray) -> None:
         """Record labels (n,) that were already coded, and their classes."""
         self.escapes(labels)
-        self.n_numbers = self.escape.n_classes
+        self.n_numbers = self._escape.n_classes
 
     def escapes(self, labels: np.ndarray) -> np.ndarray:
         """Return the cost (n,), in nats, of coding whether a label's class is new."""
-        return np.array([self.escape.observe(label) for label in labels.tolist()])
+        return np.array([self._escape.observe(label) for label in labels.tolist()])
 
     def add_escapes(self, mixed: Floats, start: int) -> Floats:
         """Add the probability of a new class to predictions of rows from ``start``."""
-        return self.escape.coded(mixed, start)
+        return self._escape.coded(mixed, start)
 
     def next_proba(self, proba: Floats) -> Floats:
         """Add the probability that the incoming row has a new class."""
-        probability = self.escape.probability
+        probability = self._escape.probability
         return np.append((1.0 - probability) * proba, probability)
 
 

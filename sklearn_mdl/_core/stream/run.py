@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,16 +25,13 @@ from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.schedule import Schedule
 from sklearn_mdl._core.stream.threads import PassSettings, Scores, Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace, TraceShape
-from sklearn_mdl._core.unsupported import GROUPS
+from sklearn_mdl._core.unsupported import ESCAPE, GROUPS
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.switching import Race, SwitchingPrior
 
 
 class Evaluator(Protocol):
     """Evaluator of the readouts of a run, in threads or processes."""
-
-    def arithmetic(self) -> AbstractContextManager[None]:
-        """Return a context that sets the arithmetic for evaluation."""
 
     def begin(self, labels: np.ndarray) -> None:
         """Set the labels of the rows to evaluate, starting at the incoming row."""
@@ -140,8 +135,7 @@ class PrequentialRun:
     ) -> None:
         outcome, weights = settings.outcome, mixing.weights
         self.settings = settings
-        path = None if folder is None else Path("features.npy")
-        self.samples = SampleStore(settings.n_features, path, folder)
+        self.samples = SampleStore(settings.n_features, folder)
         self.schedule = Schedule(label_delay)
         self.threads = Threads(learners, self.samples, self.schedule, settings)
         n_readouts = self.threads.n_readouts
@@ -240,7 +234,7 @@ class PrequentialRun:
         ValueError
             If rows of one group are not adjacent, or new classes may appear.
         """
-        self.outcome.check_schedule(GROUPS)
+        self.outcome.check_option(GROUPS, f"omit {GROUPS} or {ESCAPE}")
         self.schedule.check(keys)
 
     def run(
@@ -289,7 +283,7 @@ class PrequentialRun:
         self._evaluator, all_events = evaluator, [*self.events, *events]
         for event in events:
             event.begin(self)
-        with evaluator.arithmetic(), deferred_interrupt() as interrupted:
+        with self.threads.arithmetic(), deferred_interrupt() as interrupted:
             while self.n_scored < len(self.samples) and not (
                 self.is_stopped or interrupted() or self.trace.refusal is not None
             ):
@@ -344,7 +338,6 @@ class PrequentialRun:
         self.flushed = None
         self.is_stopped = False
         self.can_go_on = False  # until end() is called
-        self._evaluator = self.threads
         for event in events:
             event.restore(self)
 

@@ -33,20 +33,13 @@ class SampleStore:
     ----------
     n_features : int
         Width ``d`` of a row.
-    path : Path or None
-        A ``.npy`` file for copied rows. If None, they are kept in memory.
     folder : StreamFolder or None
-        Folder of the stream. The path is then relative to this folder.
+        Folder of the stream, for files of copied rows. If None, they are kept in
+        memory.
     """
 
-    def __init__(
-        self,
-        n_features: int,
-        path: Path | None = None,
-        folder: StreamFolder | None = None,
-    ) -> None:
+    def __init__(self, n_features: int, folder: StreamFolder | None = None) -> None:
         self.n_features = n_features
-        self.path = path
         self.folder = folder
         self._parts: list[_Copied | _Mapped] = []
         self._own: _Copied | None = None  # the last part for copied rows
@@ -96,10 +89,7 @@ class SampleStore:
             self._own.append(X, order)
         else:
             n_copied = sum(isinstance(part, _Copied) for part in self._parts)
-            path = self.path  # rows copied after a map get their own file
-            if path is not None and n_copied:
-                path = path.with_stem(f"{path.stem}-{n_copied}")
-            own = _Copied(self.n_features, path, self.folder)
+            own = _Copied(self.n_features, self.folder, n_copied)
             own.append(X, order)
             self._own = own
             self._parts.append(own)
@@ -176,8 +166,11 @@ class _Copied:
     """Rows copied by the store."""
 
     def __init__(
-        self, n_features: int, path: Path | None, folder: StreamFolder | None
+        self, n_features: int, folder: StreamFolder | None, number: int
     ) -> None:
+        # Rows copied after a map get their own file.
+        name = f"features-{number}.npy" if number else "features.npy"
+        path = None if folder is None else Path(name)
         self._kept = GrowingArray(n_features, path, dtype="<f4", folder=folder)
         self._step = max(1, COPIED_AT_ONCE // (4 * max(1, n_features)))
 

@@ -173,13 +173,16 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
     return np.frombuffer(b"".join(hashed), dtype="<i8")[places.reshape(-1)]
 
 
-def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
+def grouped_order(order: NDArray[np.intp], keys: Keys | None) -> NDArray[np.intp]:
     """Rearrange an order (n,) so that the rows of each group are adjacent.
 
     Groups are sorted by the position in ``order`` of the first row of each group in the
     data. So if ``order`` is random, all orders of groups are equally likely, regardless
-    of group sizes. If every group has one row, the order does not change.
+    of group sizes. Without groups, or if every group has one row, the order does not
+    change.
     """
+    if keys is None:
+        return order
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)

@@ -192,7 +192,7 @@ class MeansLearner(CalibratedLearner):
     def _open(self, number: int) -> OpenMeans:
         start, _ = self._ends(number)
         block = self._new_block(start)
-        block.observe(self.stream.labels[start:number].cpu())
+        block.observe(self._labels[start:number].cpu())
         return block
 
     def _new_block(self, start: int) -> OpenMeans:
@@ -216,9 +216,9 @@ class MeansLearner(CalibratedLearner):
 
     def _refresh(self, n_rows: int) -> None:
         """Compute statistics of the first rows, and sum these rows by class."""
-        raw = np.array(self.stream.store.rows(0, n_rows), np.float64)
+        raw = np.array(self._raw(0, n_rows), np.float64)
         x = torch.from_numpy(raw).to(self.device)
-        labels = self.stream.labels[:n_rows]
+        labels = self._labels[:n_rows]
         self._maps = [member.mapping(x, labels) for member in self.members]
         self._sums.zero_()
         self._counts = np.zeros_like(self._counts)
@@ -226,7 +226,7 @@ class MeansLearner(CalibratedLearner):
 
     def _add(self, rows: Tensor, start: int) -> None:
         """Add rows (K, n, d) to the sums of their classes."""
-        labels = self.stream.labels[start : start + rows.shape[1]]
+        labels = self._labels[start : start + rows.shape[1]]
         self._sums = self._sums.index_add(1, labels, rows)
         np.add.at(self._counts, labels.cpu().numpy(), 1)
 
@@ -236,7 +236,7 @@ class MeansLearner(CalibratedLearner):
         if self.n_observed > start:
             block = self._block or self._open(self.n_observed)
             known, counts = block.rows[:, : block.n_observed], block.counts
-            sums = sums.index_add(1, self.stream.labels[start : self.n_observed], known)
+            sums = sums.index_add(1, self._labels[start : self.n_observed], known)
         rows = self._mapped(raw.cpu().numpy())
         of_rows = torch.bmm(rows, sums.mT), rows.square().sum(2), sums.square().sum(2)
         products, squares, sum_squares = (each.cpu().numpy() for each in of_rows)
@@ -255,7 +255,7 @@ class MeansLearner(CalibratedLearner):
     def _begin_again(self) -> None:
         """Learn the known rows again, if any, starting from the last calibration."""
         self._recompute()
-        labels, before = self.stream.labels[: self.n_observed], self.calibration
+        labels, before = self._labels[: self.n_observed], self.calibration
         calibration = self._calibration(len(before.counts))
         if len(labels):
             calibration.factors = before.factors.copy()

@@ -107,10 +107,10 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         if self.n_observed:
             calibration.factors = before.factors.copy()
             targets = self.targets(labels)
-            means = torch.cat([ridge.means(targets) for ridge in self._ridges])
-            scores = means.cpu().numpy()
-            variances = torch.cat([ridge.diagonal() for ridge in self._ridges]).square()
-            ratios = self.in_noises(variances.cpu())
+            known = torch.arange(self.n_observed)
+            predicted = [ridge.predicted(targets, known) for ridge in self._ridges]
+            means, variances = map(torch.cat, zip(*predicted, strict=True))
+            scores, ratios = means.cpu().numpy(), self.in_noises(variances.cpu())
             places = labels.cpu().numpy()
             for t in range(len(places)):
                 row = slice(t, t + 1)

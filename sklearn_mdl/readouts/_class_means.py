@@ -21,13 +21,7 @@ from sklearn_mdl._core.kernels.whitening import MAX_VALUES, centring, whitening
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import POSITIVE, BaseReadout
 from sklearn_mdl.readouts._build import Context, Members, grouped
-from sklearn_mdl.readouts._kernel_rows import (
-    WITHIN,
-    Memory,
-    is_refresh,
-    last_refresh,
-    unit_rows,
-)
+from sklearn_mdl.readouts._kernel_rows import WITHIN, Memory, last_refresh, unit_rows
 from sklearn_mdl.readouts._row_learners import CalibratedLearner, RowBlock
 
 Mapping = Callable[[Tensor], Tensor]  # transforms rows (n, d)
@@ -204,7 +198,7 @@ class MeansLearner(CalibratedLearner):
     def _close(self, block: RowBlock) -> None:
         assert isinstance(block, OpenMeans)
         n_rows = self.n_observed
-        if is_refresh(n_rows) and n_rows == self._refreshed(n_rows):
+        if n_rows == self._refreshed(n_rows):
             self._refresh(n_rows)
         else:
             self._add(block.rows, n_rows - block.rows.shape[1])
@@ -255,20 +249,19 @@ class MeansLearner(CalibratedLearner):
     def _begin_again(self) -> None:
         """Learn the known rows again, if any, starting from the last calibration."""
         self._recompute()
-        labels, before = self._labels[: self.n_observed], self.calibration
-        calibration = self._calibration(len(before.counts))
+        labels, before = self._labels[: self.n_observed].cpu(), self.calibration
+        self.calibration = self._calibration(len(before.counts))
         if len(labels):
-            calibration.factors = before.factors.copy()
+            self.calibration.factors = before.factors.copy()
             sums, counts = self._sums, self._counts
             self._sums, self._counts = torch.zeros_like(sums), np.zeros_like(counts)
             for start, end in self._blocks(0, len(labels)):
                 block = self._new_block(start)
-                for label in labels[start:end].cpu()[:, None]:
-                    calibration.observe(block.ahead(1)[0].numpy(), label.numpy())
+                for label in labels[start:end, None]:
+                    self.learn(*block.ahead(1), label)
                     block.observe(label)
                 self._add(block.rows, start)
             self._sums, self._counts = sums, counts
-        self.calibration = calibration
 
     def add_classes(self, n: int) -> None:
         """Add classes that no row has yet."""

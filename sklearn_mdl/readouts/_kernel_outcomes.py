@@ -103,19 +103,15 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def _learn_again(self) -> None:
         """Calibrate again on known rows, if any, starting from the last calibration."""
         labels, before = self._labels[: self.n_observed], self.calibration
-        calibration = ForwardSoftmax(len(self.columns), len(before.counts))
+        self.calibration = ForwardSoftmax(len(self.columns), len(before.counts))
         if self.n_observed:
-            calibration.factors = before.factors.copy()
-            targets = self.targets(labels)
-            known = torch.arange(self.n_observed)
+            self.calibration.factors = before.factors.copy()
+            targets, known = self.targets(labels), torch.arange(self.n_observed)
             predicted = [ridge.predicted(targets, known) for ridge in self._ridges]
             means, variances = map(torch.cat, zip(*predicted, strict=True))
-            scores, ratios = means.cpu().numpy(), self.in_noises(variances.cpu())
-            places = labels.cpu().numpy()
-            for t in range(len(places)):
-                row = slice(t, t + 1)
-                calibration.observe(scores[:, row], places[row], ratios[:, row])
-        self.calibration = calibration
+            means, variances = means.cpu(), variances.cpu()
+            for t, label in enumerate(labels[:, None].cpu()):
+                self.learn(means[:, t : t + 1], variances[:, t : t + 1], label)
 
     def _calibrate(
         self,

@@ -135,8 +135,9 @@ def test_a_window_is_calibrated_on_the_rows_that_it_keeps():
     expected = ForwardSoftmax(1, 10)
     expected.factors = before.factors.copy()
     ridge = fresh.groups[0].ridge
-    means = ridge.means(fresh.targets(torch.tensor(y[32:])))
-    ratios = (ridge.diagonal()[0].square() / ridge.alphas).numpy()
+    targets = fresh.targets(torch.tensor(y[32:]))
+    means, variances = ridge.predicted(targets, torch.arange(32))
+    ratios = (variances[0] / ridge.alphas).numpy()
     for row, label, ratio in zip(means[0].numpy(), y[32:], ratios, strict=True):
         expected.observe(row[None, None], np.array([label]), ratio[None, None])
     found = own._run.learners[0].calibration

@@ -21,13 +21,7 @@ from sklearn_mdl._core.kernels.whitening import MAX_VALUES, centring, whitening
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import POSITIVE, BaseReadout
 from sklearn_mdl.readouts._build import Context, Members, grouped
-from sklearn_mdl.readouts._kernel_rows import (
-    WITHIN,
-    Memory,
-    is_refresh,
-    last_refresh,
-    unit_rows,
-)
+from sklearn_mdl.readouts._kernel_rows import WITHIN, Memory, last_refresh, unit_rows
 from sklearn_mdl.readouts._row_learners import CalibratedLearner, RowBlock
 
 Mapping = Callable[[Tensor], Tensor]  # transforms rows (n, d)
@@ -192,7 +186,7 @@ class MeansLearner(CalibratedLearner):
     def _open(self, number: int) -> OpenMeans:
         start, _ = self._ends(number)
         block = self._new_block(start)
-        block.observe(self.stream.labels[start:number].cpu())
+        block.observe(self._labels[start:number].cpu())
         return block
 
     def _new_block(self, start: int) -> OpenMeans:
@@ -204,7 +198,7 @@ class MeansLearner(CalibratedLearner):
     def _close(self, block: RowBlock) -> None:
         assert isinstance(block, OpenMeans)
         n_rows = self.n_observed
-        if is_refresh(n_rows) and n_rows == self._refreshed(n_rows):
+        if n_rows == self._refreshed(n_rows):
             self._refresh(n_rows)
         else:
             self._add(block.rows, n_rows - block.rows.shape[1])
@@ -216,9 +210,9 @@ class MeansLearner(CalibratedLearner):
 
     def _refresh(self, n_rows: int) -> None:
         """Compute statistics of the first rows, and sum these rows by class."""
-        raw = np.array(self.stream.store.rows(0, n_rows), np.float64)
+        raw = np.array(self._raw(0, n_rows), np.float64)
         x = torch.from_numpy(raw).to(self.device)
-        labels = self.stream.labels[:n_rows]
+        labels = self._labels[:n_rows]
         self._maps = [member.mapping(x, labels) for member in self.members]
         self._sums.zero_()
         self._counts = np.zeros_like(self._counts)
@@ -226,7 +220,7 @@ class MeansLearner(CalibratedLearner):
 
     def _add(self, rows: Tensor, start: int) -> None:
         """Add rows (K, n, d) to the sums of their classes."""
-        labels = self.stream.labels[start : start + rows.shape[1]]
+        labels = self._labels[start : start + rows.shape[1]]
         self._sums = self._sums.index_add(1, labels, rows)
         np.add.at(self._counts, labels.cpu().numpy(), 1)
 
@@ -236,7 +230,7 @@ class MeansLearner(CalibratedLearner):
         if self.n_observed > start:
             block = self._block or self._open(self.n_observed)
             known, counts = block.rows[:, : block.n_observed], block.counts
-            sums = sums.index_add(1, self.stream.labels[start : self.n_observed], known)
+            sums = sums.index_add(1, self._labels[start : self.n_observed], known)
         rows = self._mapped(raw.cpu().numpy())
         of_rows = torch.bmm(rows, sums.mT), rows.square().sum(2), sums.square().sum(2)
         products, squares, sum_squares = (each.cpu().numpy() for each in of_rows)
@@ -255,20 +249,19 @@ class MeansLearner(CalibratedLearner):
     def _begin_again(self) -> None:
         """Learn the known rows again, if any, starting from the last calibration."""
         self._recompute()
-        labels, before = self.stream.labels[: self.n_observed], self.calibration
-        calibration = self._calibration(len(before.counts))
+        labels, before = self._labels[: self.n_observed].cpu(), self.calibration
+        self.calibration = self._calibration(len(before.counts))
         if len(labels):
-            calibration.factors = before.factors.copy()
+            self.calibration.factors = before.factors.copy()
             sums, counts = self._sums, self._counts
             self._sums, self._counts = torch.zeros_like(sums), np.zeros_like(counts)
             for start, end in self._blocks(0, len(labels)):
                 block = self._new_block(start)
-                for label in labels[start:end].cpu()[:, None]:
-                    calibration.observe(block.ahead(1)[0].numpy(), label.numpy())
+                for label in labels[start:end, None]:
+                    self.learn(*block.ahead(1), label)
                     block.observe(label)
                 self._add(block.rows, start)
             self._sums, self._counts = sums, counts
-        self.calibration = calibration
 
     def add_classes(self, n: int) -> None:
         """Add classes that no row has yet."""

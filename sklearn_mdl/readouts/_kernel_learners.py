@@ -128,7 +128,7 @@ class KernelLearner(RowLearner):
         return block_of(row, self.n_condensed)
 
     def _open(self, number: int) -> OpenBlock:
-        self._check_memory(len(self.stream.store))
+        self._check_memory(self._n_arrived)
         return self._new_block(self._ends(number)[0], self.groups, number)
 
     def _check_memory(self, n_rows: int) -> None:
@@ -175,7 +175,7 @@ class KernelLearner(RowLearner):
             parts.append(group.ridge.open(cross, among))
         block = OpenBlock(start, raw, scaled, parts)
         if stop is not None:
-            targets = self.targets(self.stream.labels[start:stop]).cpu()
+            targets = self.targets(self._labels[start:stop]).cpu()
             for first, end in self.rows_ahead.blocks(start, stop):
                 block.observe(targets[first - start : end - start])
         return block
@@ -190,7 +190,7 @@ class KernelLearner(RowLearner):
         if n_rows == self.n_landmarks:
             for group in self.groups:
                 group.extend()
-        labels = self.stream.labels
+        labels = self._labels
         self._condense_or_fit(n_rows, lambda rows: self.targets(labels[rows]))
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
@@ -228,7 +228,7 @@ class KernelLearner(RowLearner):
             for group in self.groups:
                 group.condense(known)
         elif n_rows == self.n_settled:
-            recent = self.stream.store.rows(n_rows - RECENT, n_rows)
+            recent = self._raw(n_rows - RECENT, n_rows)
             for group in self.groups:
                 scaling = group.view.scaling
                 group.settle(self._scaler.scaled(recent, scaling, self.device))
@@ -246,7 +246,7 @@ class KernelLearner(RowLearner):
 
     def _retarget(self, n_rows: int) -> None:
         """Learn targets in new units in groups whose factors were not recomputed."""
-        targets = self.targets(self.stream.labels[:n_rows])
+        targets = self.targets(self._labels[:n_rows])
         for group in self.groups:
             if not group.is_refreshed:
                 assert isinstance(group.ridge, ForwardRidge)
@@ -258,13 +258,13 @@ class KernelLearner(RowLearner):
         Whitenings are computed again, from the first ``n_rows`` rows and their labels.
         """
         start = n_rows // 2 if n_rows > FIRST else 0
-        self._scaler.refresh(self.stream.store.rows(start, n_rows))
+        self._scaler.refresh(self._raw(start, n_rows))
         whitened = [s for s in self.views if s in WHITENED]
         if whitened:
-            rows = np.array(self.stream.store.rows(0, n_rows), np.float64)
+            rows = np.array(self._raw(0, n_rows), np.float64)
             x = torch.from_numpy(rows).to(self.device)
             for scaling in whitened:
-                self._scaler.whiten(scaling, x, self.stream.labels[:n_rows])
+                self._scaler.whiten(scaling, x, self._labels[:n_rows])
 
     def _factor(self, n_rows: int) -> None:
         """Recompute the factors of kernels that depend on statistics."""
@@ -272,7 +272,7 @@ class KernelLearner(RowLearner):
             if view.has_statistics:
                 self._fill(view, n_rows)
         self._measure_distances()
-        targets = self.targets(self.stream.labels[:n_rows])
+        targets = self.targets(self._labels[:n_rows])
         for group in self.groups:
             if group.is_refreshed:
                 group.refresh(targets)
@@ -287,7 +287,7 @@ class KernelLearner(RowLearner):
             view.forget()
         step = BLOCK if first else PIECE  # to round as in blocks
         for start in range(first, n_rows, step):
-            raw = self.stream.store.rows(start, min(start + step, n_rows))
+            raw = self._raw(start, min(start + step, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
 
     def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:

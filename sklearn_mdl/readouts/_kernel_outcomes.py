@@ -102,20 +102,16 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
 
     def _learn_again(self) -> None:
         """Calibrate again on known rows, if any, starting from the last calibration."""
-        labels, before = self.stream.labels[: self.n_observed], self.calibration
-        calibration = ForwardSoftmax(len(self.columns), len(before.counts))
+        labels, before = self._labels[: self.n_observed], self.calibration
+        self.calibration = ForwardSoftmax(len(self.columns), len(before.counts))
         if self.n_observed:
-            calibration.factors = before.factors.copy()
-            targets = self.targets(labels)
-            means = torch.cat([ridge.means(targets) for ridge in self._ridges])
-            scores = means.cpu().numpy()
-            variances = torch.cat([ridge.diagonal() for ridge in self._ridges]).square()
-            ratios = self.in_noises(variances.cpu())
-            places = labels.cpu().numpy()
-            for t in range(len(places)):
-                row = slice(t, t + 1)
-                calibration.observe(scores[:, row], places[row], ratios[:, row])
-        self.calibration = calibration
+            self.calibration.factors = before.factors.copy()
+            targets, known = self.targets(labels), torch.arange(self.n_observed)
+            predicted = [ridge.predicted(targets, known) for ridge in self._ridges]
+            means, variances = map(torch.cat, zip(*predicted, strict=True))
+            means, variances = means.cpu(), variances.cpu()
+            for t, label in enumerate(labels[:, None].cpu()):
+                self.learn(means[:, t : t + 1], variances[:, t : t + 1], label)
 
     def _calibrate(
         self,
@@ -201,7 +197,7 @@ class KernelRegressorLearner(LabellingsLearner):
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Return location, log scale and degrees of freedom, (K, n, 3)."""
         if self.units.standardize and self.n_forgotten + self.n_observed < FIRST:
-            early = self._early_density(self.stream.labels[: self.n_observed])
+            early = self._early_density(self._labels[: self.n_observed])
             return torch.where(means.isnan(), means, early).to(self.device)
         known = means.new_full((means.shape[1],), self.n_observed)
         squares = torch.from_numpy(self.squares)[:, None, None]
@@ -313,7 +309,7 @@ class KernelRegressorLearner(LabellingsLearner):
     def _rescale_targets(self, n_rows: int) -> bool:
         if not self.units.standardize:
             return False
-        self._take_units(self.stream.labels[:n_rows])
+        self._take_units(self._labels[:n_rows])
         return True
 
     def _recompute(self) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.whitening import MAX_VALUES, Whitening, whitening
-from sklearn_mdl._core.stream.scaling import RunningStandardizer, ScaledRows, Scaling
+from sklearn_mdl._core.stream.scaling import RunningStandardizer, Scaling
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import last_restart
 
@@ -177,39 +177,6 @@ class Memory(NamedTuple):
 def whole(n_rows: int) -> int:
     """Return how many of ``n_rows`` rows (at least 8) are in whole blocks."""
     return block_of(int(n_rows))[0]
-
-
-class LaterRows:
-    """The rows of a stream from row ``start`` onwards, as a separate stream.
-
-    Parameters
-    ----------
-    rows : ScaledRows
-    start : int
-        The first row.
-    """
-
-    def __init__(self, rows: ScaledRows, start: int) -> None:
-        self._rows = rows
-        self._start = start
-
-    @property
-    def store(self) -> LaterRows:
-        """The raw rows."""
-        return self
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self._rows.store) - self._start
-
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """Return raw rows."""
-        return self._rows.store.rows(self._start + start, self._start + stop)
-
-    @property
-    def labels(self) -> Tensor:
-        """Labels, with space for labels that are not yet known."""
-        return self._rows.labels[self._start :]
 
 
 class RowScaler:

@@ -25,7 +25,7 @@ from sklearn_mdl._core.stream.learner import (
 )
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.readouts._build import Context
-from sklearn_mdl.readouts._kernel_rows import LaterRows, Memory, block_of
+from sklearn_mdl.readouts._kernel_rows import Memory, block_of
 
 
 class RowBlock(ABC):
@@ -65,8 +65,8 @@ class RowBlock(ABC):
 class RowLearner(Learner):
     """Base class of learners that do not wait for a full minibatch.
 
-    Blocks are counted from the first row that is not forgotten. When a block is opened,
-    all of its rows that are known are processed together.
+    Rows and blocks are counted from the first row that is not forgotten. When a block
+    is opened, all of its rows that are known are processed together.
 
     Parameters
     ----------
@@ -91,7 +91,21 @@ class RowLearner(Learner):
     def attach(self, rows: ScaledRows) -> None:
         """Store the rows of the run."""
         self.rows = rows
-        self.stream: ScaledRows | LaterRows = rows
+
+    @property
+    def _n_arrived(self) -> int:
+        """Number of rows that have arrived and are not forgotten."""
+        return len(self.rows.store) - self.n_forgotten
+
+    def _raw(self, start: int, stop: int) -> np.ndarray:
+        """Return the raw rows from ``start`` to ``stop`` that have arrived."""
+        stop = min(stop, self._n_arrived)
+        return self.rows.store.rows(self.n_forgotten + start, self.n_forgotten + stop)
+
+    @property
+    def _labels(self) -> Tensor:
+        """Labels of the rows, with space for labels that are not yet known."""
+        return self.rows.labels[self.n_forgotten :]
 
     @abstractmethod
     def targets(self, labels: Tensor) -> Tensor:
@@ -180,12 +194,9 @@ class RowLearner(Learner):
 
     def _begin_at(self, n_observed: int) -> bool:
         """Set the number of observed rows; return True if more rows are forgotten."""
-        start = self.memory.first_known(n_observed)
-        has_changed = start != self.n_forgotten
-        self.n_forgotten, self.n_observed = start, n_observed - start
-        if has_changed:
-            self.stream = LaterRows(self.rows, start)
-        return has_changed
+        before, self.n_forgotten = self.n_forgotten, self.memory.first_known(n_observed)
+        self.n_observed = n_observed - self.n_forgotten
+        return self.n_forgotten != before
 
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts without changing the others."""
@@ -210,7 +221,7 @@ class RowLearner(Learner):
         self._begin_at(int(states[0]["n_observed"]))
         with one_thread(), flushed_denormals():
             self._restore(states)
-        self._take_over(states, self.stream.labels[: self.n_observed])
+        self._take_over(states, self._labels[: self.n_observed])
 
     def _restore(self, learned: list[State]) -> None:
         self._recompute()
@@ -233,10 +244,9 @@ class RowLearner(Learner):
 
     def _is_next(self, raw: Tensor) -> bool:
         """Return True if rows (n, d) are the next rows, perhaps padded with zeros."""
-        store, start = self.stream.store, self.n_observed
-        if len(raw) != self._n_ahead or len(store) <= start:
+        if len(raw) != self._n_ahead:
             return False
-        known = store.rows(start, min(start + len(raw), len(store)))
+        known = self._raw(self.n_observed, self.n_observed + len(raw))
         given = raw.cpu().numpy()
         same = (known == given[: len(known)]).all(1)
         n_same = len(same) if same.all() else int(same.argmin())
@@ -245,7 +255,7 @@ class RowLearner(Learner):
     def _open_block(self) -> RowBlock:
         """Return the block of the next row, opened with all known rows."""
         start, end = self._ends(self.n_observed)
-        n_known = min(end, len(self.stream.store)) - start
+        n_known = min(end, self._n_arrived) - start
         if self._block is None or len(self._block.raw) < n_known:
             self._block = self._open(self.n_observed)
         return self._block
@@ -257,7 +267,7 @@ class RowLearner(Learner):
         the shape.
         """
         _, end = self._ends(start)
-        raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
+        raw = np.array(self._raw(start, end))
         return raw, np.pad(raw, ((0, end - start - len(raw)), (0, 0)))
 
 

@@ -329,6 +329,7 @@ def landmark_root(
     for jitter in JITTERS:
         factor = ForwardRidge([jitter * scale], 0, device)
         factor.refactor(n_landmarks, gram, factor.alphas.new_empty(n_landmarks, 0))
-        if not factor.diagonal().isnan().any():
+        root = factor.matrices()[0]
+        if not root.diagonal().isnan().any():
             break
-    return factor.matrices()[0]
+    return root

@@ -223,7 +223,10 @@ class ForwardRidge:
 
     def retarget(self, targets: Tensor) -> None:
         """Replace the targets of all rows by ``targets`` (n_rows, P)."""
-        errors = self.solve(targets.mT).mT
+        self.restore(self.solve(targets.mT).mT)
+
+    def restore(self, errors: Tensor) -> None:
+        """Replace the errors of all rows by ``errors`` (A, n_rows, P)."""
         panels = []
         for start, rows, panel in self._filled():
             own = torch.zeros_like(panel.errors)  # not in place, since copies share it
@@ -244,15 +247,6 @@ class ForwardRidge:
         """Errors (A, n_rows, P) of all rows."""
         parts = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
         return torch.cat(parts or [self.alphas.new_zeros(len(self.alphas), 0, 0)], 1)
-
-    def restore(self, errors: Tensor) -> None:
-        """Replace the errors of all rows by ``errors`` (A, n_rows, P)."""
-        for start, rows, panel in self._filled():
-            panel.errors[:, :rows] = errors[:, start : start + rows]
-
-    def means(self, targets: Tensor) -> Tensor:
-        """Return the prediction (A, n_rows, P) of each row from the rows before it."""
-        return targets - self.diagonal()[..., None] * self.errors
 
     def predicted(self, targets: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """Return means (A, n_rows, P) and variances (A, n_rows) of all rows.
@@ -326,11 +320,6 @@ class ForwardRidge:
         for number, panel in enumerate(self._panels):
             start = number * PANEL
             yield start, min(PANEL, self.n_rows - start), panel
-
-    def diagonal(self) -> Tensor:
-        """Return the standard deviation (A, n_rows) of each row's prediction."""
-        parts = [panel.own.diagonal(dim1=1, dim2=2) for panel in self._panels]
-        return torch.cat(parts, 1)[:, : self.n_rows]
 
     def matrices(self) -> Tensor:
         """Return the factors (A, n_rows, n_rows) as dense matrices."""

@@ -105,8 +105,7 @@ def image_rows(
         mapped = np.lib.format.open_memmap(aside, "w+", np.uint8, shape)
         fill(mapped)
         mapped.flush()
-    stored: np.ndarray = np.load(path, mmap_mode="r")
-    return stored
+    return np.lib.format.open_memmap(path, mode="r")
 
 
 def _height_and_width(size: object) -> tuple[int, int] | None:

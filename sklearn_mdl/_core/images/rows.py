@@ -19,10 +19,9 @@ from sklearn_mdl._core.images.reading import (
     needed,
 )
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import CHECKED_AT_ONCE, invalid
 
 CHANNELS = {"RGB": 3, "L": 1}
-CHECKED_AT_ONCE = 2**24  # how many numbers are checked at a time
 Shape = tuple[int, int, int]  # height, width, channels
 
 

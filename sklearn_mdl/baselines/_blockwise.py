@@ -150,7 +150,7 @@ class BlockwiseCode(LabelledEstimator):
         self.codelength_ = float(self.codelengths_.sum())
         self.uniform_codelength_ = data.uniform
         self.compression_ = data.uniform / self.codelength_
-        self.notes_ = refits.notes.lines()
+        self.notes_ = refits.complaints.lines()
         refits.warn_of_failure()
 
     def _ends(self, n_rows: int) -> list[int]:

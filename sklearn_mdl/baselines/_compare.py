@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -19,7 +18,7 @@ from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Interval, num_samples, validate_params
 from sklearn_mdl._core.validation import as_labels, invalid
 from sklearn_mdl.baselines._base import Array, Seed
-from sklearn_mdl.baselines._comparison import Place, ProtocolComparison
+from sklearn_mdl.baselines._comparison import ProtocolComparison
 from sklearn_mdl.baselines._control_tasks import RandomEncoder, cluster_types
 from sklearn_mdl.baselines._protocols import (
     ACCURACY,
@@ -416,39 +415,33 @@ def _assembled(
 ) -> ProtocolComparison:
     """Collect values, times and reasons into a comparison."""
     splits, encoders = [study.split for study in studies], list(studies[0].features)
-    places = list(product([study.name for study in studies], encoders, wanted))
-    reasons = {
-        (study.name, encoder, protocol): encoded.reason
+    nan = float("nan")
+    results = {
+        (study.name, encoder, protocol): Measured(
+            {}, nan, study.features[encoder].reason, []
+        )
         for study in studies
-        for encoder, encoded in study.features.items()
+        for encoder in encoders
         for protocol in wanted
-        if encoded.X is None
     }
-    notes, nan = dict[Place, list[str]](), float("nan")
-    numbers = dict.fromkeys(places, (nan, False, nan))  # value, bound, seconds
     for task, outcome in measured:
-        for protocol in task.protocols:
-            place = (task.dataset, task.encoder, protocol)
-            if isinstance(outcome, Failure):  # the process died
-                reasons[place] = outcome.error
-                continue
-            value = outcome.values.get(protocol, (nan, False))
-            numbers[place] = *value, outcome.seconds
-            reasons |= {place: outcome.reason} if outcome.reason else {}
-            notes |= {place: outcome.notes} if outcome.notes else {}
-    table = np.array([numbers[place] for place in places])
+        if isinstance(outcome, Failure):  # the process died
+            outcome = Measured({}, nan, outcome.error, [])
+        results |= {(task.dataset, task.encoder, p): outcome for p in task.protocols}
     shape = len(studies), len(encoders), len(wanted)
-    values, are_bounds, seconds = table.T.reshape(3, *shape)
+    pairs = [r.values.get(p, (nan, False)) for (_, _, p), r in results.items()]
+    values, are_bounds = np.array(pairs).T.reshape(2, *shape)
+    seconds = np.array([result.seconds for result in results.values()])
     return ProtocolComparison(
         tuple(study.name for study in studies),
         tuple(encoders),
         tuple(PROTOCOLS.get(n, Protocol(n, n, ACCURACY, True)) for n in wanted),
         values,
         are_bounds.astype(bool),
-        seconds,
+        seconds.reshape(shape),
         np.array([[study.features[e].seconds for e in encoders] for study in studies]),
-        {place: reasons[place] for place in places if place in reasons},
-        {place: notes[place] for place in places if place in notes},
+        {place: r.reason for place, r in results.items() if r.reason},
+        {place: r.notes for place, r in results.items() if r.notes},
         tuple(split.n_train for split in splits),
         tuple(len(split.y) - split.n_train for split in splits),
         tuple(study.n_classes for study in studies),

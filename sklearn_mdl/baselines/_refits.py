@@ -6,9 +6,6 @@ Probabilities are mixed with class frequencies as in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from sklearn_mdl import readouts
-from sklearn_mdl._core.sklearn_compat import predict_proba
 from sklearn_mdl._core.validation import check_class_labels, invalid, warn_caller
 from sklearn_mdl.baselines._base import (
     Array,
@@ -47,8 +43,7 @@ def check_classifier(estimator: object, caller: str) -> None:
         )
 
 
-@dataclass(eq=False)
-class Refits:
+class Refits(readouts.IsolatedClassifier):
     """Classifier that is refitted from scratch and predicts with its last valid fit.
 
     Before the first valid fit, it predicts class frequencies.
@@ -69,30 +64,25 @@ class Refits:
 
     Attributes
     ----------
-    notes : Notes
+    complaints : Notes
         Distinct exceptions and warnings of the estimator.
-    failure : str
+    fault : str
         Exception of the last fit or of a later prediction. Empty if there was none.
     """
 
-    estimator: ClassifierMixin
-    n_classes: int
-    seed: int
-    standardise: bool = True
-    calibrate: bool = False
-
-    def __post_init__(self) -> None:
-        """Copy and seed the estimator, and start without a fit."""
-        self.blank = readouts.seeded(self.estimator, self.seed)
-        self.is_net = readouts.has_net(self.blank)
-        self.dtype = np.float32 if self.is_net else np.float64
-        self.counts = np.zeros(self.n_classes, dtype=np.int64)
-        self.known = np.zeros(self.n_classes, dtype=bool)
-        self.fitted: ClassifierMixin | None = None
+    def __init__(
+        self,
+        estimator: ClassifierMixin,
+        n_classes: int,
+        seed: int,
+        standardise: bool = True,
+        calibrate: bool = False,
+    ) -> None:
+        super().__init__(estimator, n_classes, seed)
+        self.estimator = estimator
+        self.standardise, self.calibrate = standardise, calibrate
         self.scaler: StandardScaler | None = None
         self.logit_scale = 1.0
-        self.notes = readouts.Notes()
-        self.failure = ""
 
     def losses(self, X: Array, labels: Integers) -> Floats:
         """Return the log-losses (n,) of rows (n, d) under the last valid fit."""
@@ -107,28 +97,12 @@ class Refits:
         scaler = scaler_of(X[:n_learned]) if self.standardise else None
         estimator = clone(self.blank)
         rows = scaled_array(X[:n_learned], scaler, self.dtype)
-        self.failure = ""
-        try:
-            with self._isolated():
-                estimator.fit(rows, labels[:n_learned])
-        except Exception as error:
-            self._fail(error)
+        if not self.attempt(estimator.fit, rows, labels[:n_learned]):
             return
         self.fitted, self.scaler, self.logit_scale = estimator, scaler, 1.0
         self.known = np.bincount(labels[:n_learned], minlength=len(self.counts)) > 0
         if n_held_out:
             self.logit_scale = self._best_scale(X[n_learned:], labels[n_learned:])
-
-    @contextmanager
-    def _isolated(self) -> Iterator[None]:
-        """Record warnings, and restore torch's random generators after a net."""
-        collected = readouts.collected(self.notes, int(self.counts.sum()))
-        with collected, readouts.net_draws(self.is_net, self.seed):
-            yield
-
-    def _fail(self, error: Exception) -> None:
-        self.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        self.notes.add(type(error), error, int(self.counts.sum()))
 
     def log_proba(self, X: Array) -> Floats:
         """Return finite log-probabilities (n, C) of rows (n, d).
@@ -145,30 +119,28 @@ class Refits:
 
     def warn_of_failure(self) -> None:
         """Warn if the last fit or prediction raised."""
-        if self.failure:
+        if self.fault:
             warn_caller(
-                f"{self.estimator!r} failed ({self.failure.rstrip('.')}), so an earlier"
-                " fit or class frequencies were used; fix its settings, or if it "
-                "rejects negative features, put MinMaxScaler(clip=True) before it in a "
-                "pipeline"
+                f"{self.estimator!r} failed ({self.fault}), so an earlier fit or class "
+                "frequencies were used; fix its settings, or if it rejects negative "
+                "features, put MinMaxScaler(clip=True) before it in a pipeline"
             )
 
     def _proba(self, X: Array) -> Floats:
         """Return positive probabilities (n, C) before calibration."""
         frequencies = readouts.class_frequencies(self.counts)
         try:
-            with self._isolated():
+            with self.isolated():
                 rows = scaled_array(X, self.scaler, self.dtype)
-                given = predict_proba(self.fitted, rows)
-            given = readouts.spread(given, self.fitted, len(self.counts))
+            given = self.probabilities(rows)
             proba = readouts.complete(given, self.known, self.counts)
         except Exception as error:
-            self._fail(error)
+            self.fault = self.complain(error)
             proba = np.tile(frequencies, (len(X), 1))
         missing = np.isnan(proba).any(1)
         if missing.any():
             text = "no probabilities for some rows, which get the class frequencies"
-            self.notes.add(UserWarning, text, int(self.counts.sum()))
+            self.complaints.add(UserWarning, text, int(self.counts.sum()))
             proba[missing] = frequencies
         return readouts.floored(proba, self.counts)
 
@@ -293,7 +265,7 @@ def subsampled_losses(
         for i, size in enumerate(counts.tolist()):
             refits.refit(X[order[:size]], labels[order[:size]])
             by_repeat[repeat, i] = refits.losses(X_test, test_labels).mean()
-        failed = refits if refits.failure else failed
+        failed = refits if refits.fault else failed
     if failed is not None:
         failed.warn_of_failure()
     return SubsampledLosses(counts, by_repeat.mean(0), by_repeat)

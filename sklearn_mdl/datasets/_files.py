@@ -123,10 +123,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
         another kind, or features and labels of different lengths.
     """
     directory = Path(directory)
-    if not directory.is_dir():
-        raise FileNotFoundError(
-            f"{directory} must be a directory that exists, but is not; correct the path"
-        )
+    _check_folder(directory)
     if is_dataset(directory):
         return {directory.resolve().name: _load_dataset(directory)}
     places = (p for p in _visible(directory) if p.is_dir() and p.name != "__pycache__")
@@ -180,10 +177,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     ValueError
         If there are no features, or if encoders have different numbers of rows.
     """
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"{folder} must be a directory that exists, but is not; correct the path"
-        )
+    _check_folder(folder)
     files = _files_by_stem(folder)
     apart = (_LABELS_STEM, _GROUPS_STEM)
     features = {e: load_features(file) for e, file in files.items() if e not in apart}
@@ -228,6 +222,13 @@ def _load_vector(path: str | Path, names: Sequence[str]) -> np.ndarray:
         fault, required = f"it has shape {values.shape}", f"{names[0]}, one per sample"
         raise damaged(path, required, fault, "save one column, such as y[:, 0]")
     return values
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{folder} must be a directory that exists, but is not; correct the path"
+        )
 
 
 def _files_by_stem(folder: Path) -> dict[str, Path]:

@@ -208,8 +208,6 @@ def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     """
     if max_points < 3:
         raise invalid("max_points", "at least 3", max_points, "pass max_points=1000")
-    if n_samples <= max_points:
-        return np.arange(n_samples)
     inner = base.thinned(n_samples - 1, max_points - 1, log_x)
     return np.unique(np.concatenate([[0], 1 + inner]))
 

@@ -140,7 +140,7 @@ class ImageEncoder(ViewEncoder):
 
     def _encode(self, items: Images, start: int) -> Iterator[np.ndarray]:
         """Yield the features of one minibatch at a time."""
-        self._load_once(items)
+        self._reload_once()
         for batch in self._encoded(items, range(start, len(items))):
             yield np.concatenate(list(batch.values()), axis=1)
 
@@ -199,9 +199,8 @@ class ImageEncoder(ViewEncoder):
         with pooled_outputs(frozen.module, inner, frozen.layout) as vectors:
             return vectors | self._last(frozen, batch, last)
 
-    def _load_once(self, X: object) -> None:
-        """Fit the encoder if necessary, or reload the model after unpickling."""
-        self._fit_once(X)
+    def _reload_once(self) -> None:
+        """Load the model again after unpickling."""
         if not hasattr(self, "_frozen"):
             with default_torch(), torch.no_grad():
                 frozen = self._load()

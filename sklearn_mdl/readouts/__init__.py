@@ -23,14 +23,12 @@ from sklearn_mdl.readouts._floor import (
     class_frequencies as class_frequencies,
     complete as complete,
     floored as floored,
-    spread as spread,
 )
 from sklearn_mdl.readouts._grid import readout_names as readout_names, regressor_grid
 from sklearn_mdl.readouts._isolation import (
+    IsolatedClassifier as IsolatedClassifier,
     Notes as Notes,
     collected as collected,
-    has_net as has_net,
-    net_draws as net_draws,
     seeded as seeded,
 )
 from sklearn_mdl.readouts._kernel_labellings import Labellings as Labellings

@@ -9,13 +9,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import Any
 
+import numpy as np
 import torch
 from numpy.random import default_rng
 from sklearn.base import BaseEstimator, clone
 from skorch import NeuralNet
 
-from sklearn_mdl._core.numerics import SharedSetting
+from sklearn_mdl._core.numerics import SharedSetting, flushed_denormals
+from sklearn_mdl._core.sklearn_compat import predict_proba
+from sklearn_mdl.readouts._floor import Floats, spread
 
 _GENERATORS_OF_TORCH = threading.RLock()
 
@@ -135,3 +139,78 @@ class _Collector:
 
 
 collected = _Collector()
+
+
+class IsolatedClassifier:
+    """A classifier whose warnings and exceptions are recorded.
+
+    Parameters
+    ----------
+    estimator : classifier
+        A classifier with ``predict_proba``, which is copied and not modified.
+    n_classes : int
+    seed : int
+        Seed of the copies if their ``random_state`` is None, and of nets.
+
+    Attributes
+    ----------
+    blank : classifier
+        Seeded copy that is never fitted.
+    fitted : classifier or None
+        The last valid fit.
+    known : ndarray of shape (n_classes,), bool
+        True for classes in the data of the last valid fit.
+    counts : ndarray of shape (n_classes,)
+        Number of labels of each class learned so far.
+    complaints : Notes
+        Distinct exceptions and warnings of the copies.
+    fault : str
+        The exception that the last attempt to fit raised, or "".
+    """
+
+    def __init__(self, estimator: BaseEstimator, n_classes: int, seed: int) -> None:
+        self.seed = seed
+        self.blank = seeded(estimator, seed)
+        self.has_net = has_net(self.blank)
+        # Torch modules use float32; other estimators work best with float64.
+        self.dtype = np.float32 if self.has_net else np.float64
+        self.fitted: Any = None
+        self.known = np.zeros(n_classes, dtype=bool)
+        self.counts = np.zeros(n_classes, dtype=np.int64)
+        self.complaints = Notes()
+        self.fault = ""
+
+    @contextmanager
+    def isolated(self, draw: int = 0) -> Iterator[None]:
+        """Record warnings, keep denormal numbers, and seed nets by ``seed + draw``."""
+        warned = collected(self.complaints, int(self.counts.sum()))
+        draws = net_draws(self.has_net, self.seed + draw)
+        with warned, flushed_denormals(flush=False), draws:
+            yield
+
+    def complain(self, error: Exception) -> str:
+        """Record an exception, and return its text without a final point."""
+        n_rows = int(self.counts.sum())
+        return self.complaints.add(type(error), error, n_rows).rstrip(".")
+
+    def attempt(
+        self,
+        fit: Callable[..., object],
+        *arguments: np.ndarray,
+        draw: int = 0,
+        **named: np.ndarray,
+    ) -> bool:
+        """Call a method that fits an estimator, and return False if it raised."""
+        self.fault = ""
+        try:
+            with self.isolated(draw):
+                fit(*arguments, **named)
+        except Exception as error:
+            self.fault = self.complain(error)
+        return not self.fault
+
+    def probabilities(self, features: np.ndarray) -> Floats:
+        """Return what the fitted classifier predicts, with a column for each class."""
+        with self.isolated():
+            given = predict_proba(self.fitted, features)
+            return spread(given, self.fitted, len(self.counts))

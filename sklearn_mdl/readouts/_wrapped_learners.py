@@ -7,8 +7,8 @@ and unpickled learners give bitwise identical results.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,20 +20,18 @@ from sklearn.utils import gen_batches
 from torch import Tensor
 
 from sklearn_mdl._core.nets.adamw import LogitScale
-from sklearn_mdl._core.numerics import flushed_denormals
-from sklearn_mdl._core.sklearn_compat import predict_proba
 from sklearn_mdl._core.stream.learner import Batches, Learned, Learner, Replay, Report
 from sklearn_mdl._core.stream.scaling import RUNNING, ReExpression, ScaledRows, Scaling
 from sklearn_mdl._core.stream.steps import ReplayStreams, training_batches
 from sklearn_mdl.readouts._build import Context
-from sklearn_mdl.readouts._floor import class_frequencies, complete, floored, spread
-from sklearn_mdl.readouts._isolation import Notes, collected, has_net, net_draws, seeded
+from sklearn_mdl.readouts._floor import class_frequencies, complete, floored
+from sklearn_mdl.readouts._isolation import IsolatedClassifier
 
 Array = NDArray[Any]
 SCALED_AT_ONCE = 2**21  # numbers in a block of rows that is scaled in one step
 
 
-class WrappedLearner(Learner):
+class WrappedLearner(IsolatedClassifier, Learner):
     """Base class of learners that wrap a single classifier.
 
     Parameters
@@ -43,34 +41,21 @@ class WrappedLearner(Learner):
     readout : IncrementalReadout or RefitReadout
         The settings.
     context : Context
-
-    Attributes
-    ----------
-    fault : str
-        The exception that the last attempt to fit raised, or "".
     """
 
     foreign = True
 
     def __init__(self, column: int, readout: Any, context: Context) -> None:
+        seed = readout.seed_or(context.seed)
+        super().__init__(readout.estimator, context.n_classes, seed)
         self.columns = [column]
         self.view = context.view
         self.place = context.view.scalings.index(readout.row_scaling)
-        self.seed = readout.seed_or(context.seed)
-        self.blank = seeded(readout.estimator, self.seed)
-        self.has_net = has_net(self.blank)
         self.advice = ""
         if readout.scaling is not None:
             self.advice = ", or pass scaling=None if it needs unscaled rows"
-        # Torch modules use float32; other estimators work best with float64.
-        self.dtype = np.float32 if self.has_net else np.float64
-        self.fitted: Any = None
         self.n_learned = 0
-        self.known = np.zeros(context.n_classes, dtype=bool)
-        self.counts = np.zeros(context.n_classes, dtype=np.int64)
         self.calibration = LogitScale() if readout.calibration else None
-        self.complaints = Notes()
-        self.fault = ""
 
     def attach(self, rows: ScaledRows) -> None:
         """Store the rows of the run, so that past rows can be read again."""
@@ -114,35 +99,23 @@ class WrappedLearner(Learner):
             return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
         features = self._features(x[self.place].cpu().numpy())
         try:
-            proba = self._probabilities(features)
+            proba = self.probabilities(features)
         except Exception as error:
-            self.complaints.add(type(error), error, int(self.counts.sum()))
+            self.complain(error)
             proba = self._row_by_row(features)
         return floored(complete(proba, self.known, self.counts), self.counts)
-
-    def _probabilities(self, features: Array) -> NDArray[np.float64]:
-        with self._guarded(), net_draws(self.has_net, self.seed):
-            given = predict_proba(self.fitted, features)
-            return spread(given, self.fitted, len(self.counts))
 
     def _row_by_row(self, features: Array) -> NDArray[np.float64]:
         """Predict each row separately; return NaN for rows that raise an exception."""
         proba = np.full((len(features), len(self.counts)), np.nan)
         for i, row in enumerate(features):
             with suppress(Exception):
-                proba[i] = self._probabilities(np.tile(row, (len(features), 1)))[0]
+                proba[i] = self.probabilities(np.tile(row, (len(features), 1)))[0]
         return proba
 
     def _features(self, rows: Array) -> Array:
         """Convert rows (n, d) to the estimator's input."""
         return rows.astype(self.dtype)
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Record warnings, and keep denormal numbers, as estimators expect."""
-        n_rows = int(self.counts.sum())
-        with collected(self.complaints, n_rows), flushed_denormals(flush=False):
-            yield
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch and replayed minibatches."""
@@ -172,19 +145,6 @@ class WrappedLearner(Learner):
 
     @abstractmethod
     def _learn(self, x: Tensor, y: Tensor, replayed: Batches) -> None: ...
-
-    def _attempt(
-        self, fit: Callable[..., object], *arguments: Array, draw: int, **named: Array
-    ) -> bool:
-        """Call an estimator's method, and return False if it raised."""
-        self.fault = ""
-        try:
-            with self._guarded(), net_draws(self.has_net, self.seed + draw):
-                fit(*arguments, **named)
-        except Exception as error:
-            n_rows = int(self.counts.sum())
-            self.fault = self.complaints.add(type(error), error, n_rows).rstrip(".")
-        return not self.fault
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the numbers needed to learn the state again.
@@ -226,7 +186,7 @@ class IncrementalLearner(WrappedLearner):
             named["classes"] = np.arange(len(self.counts))
         features = self._features(x[self.place].cpu().numpy())
         fit, labels = self.estimator.partial_fit, y.cpu().numpy()
-        succeeded = self._attempt(fit, features, labels, draw=self.n_updates, **named)
+        succeeded = self.attempt(fit, features, labels, draw=self.n_updates, **named)
         self.fitted = self.estimator if succeeded else None
         self.known = self.counts > 0
         self.n_updates += succeeded
@@ -290,7 +250,7 @@ class RefittedLearner(WrappedLearner):
             scaling = running.scaling()
         estimator = clone(self.blank)
         features = _scaled(rows, scaling, self.dtype)
-        if self._attempt(estimator.fit, features, labels, draw=n_rows):
+        if self.attempt(estimator.fit, features, labels, draw=n_rows):
             self.fitted, self.applied, self.n_fitted = estimator, scaling, n_rows
             self.known = self._counted(labels) > 0
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -114,13 +113,13 @@ def minibatches(
             yield _stack(map(prepare, batch), batch)
         return
     pool = ThreadPoolExecutor(n_threads)
-    waiting: deque[tuple[range, list[Future[Tensor]]]] = deque()
+    # Threads begin with a minibatch as soon as it is drawn from this generator.
+    prepared = (pool.map(prepare, batch) for batch in batches)
     try:
-        for n_submitted, batch in enumerate(batches, start=1):
-            waiting.append((batch, [pool.submit(prepare, row) for row in batch]))
-            while len(waiting) > 1 or (waiting and n_submitted == len(batches)):
-                first, futures = waiting.popleft()
-                yield _stack((future.result() for future in futures), first)
+        ahead = next(prepared, iter(()))
+        for batch in batches:
+            tensors, ahead = ahead, next(prepared, iter(()))
+            yield _stack(tensors, batch)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -19,10 +19,9 @@ from sklearn_mdl._core.images.reading import (
     needed,
 )
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import CHECKED_AT_ONCE, invalid
 
 CHANNELS = {"RGB": 3, "L": 1}
-CHECKED_AT_ONCE = 2**24  # how many numbers are checked at a time
 Shape = tuple[int, int, int]  # height, width, channels
 
 
@@ -105,8 +104,7 @@ def image_rows(
         mapped = np.lib.format.open_memmap(aside, "w+", np.uint8, shape)
         fill(mapped)
         mapped.flush()
-    stored: np.ndarray = np.load(path, mmap_mode="r")
-    return stored
+    return np.lib.format.open_memmap(path, mode="r")
 
 
 def _height_and_width(size: object) -> tuple[int, int] | None:

@@ -138,11 +138,10 @@ def read_archive(
         unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
         if unknown:
             raise ValueError(f"unknown types {', '.join(sorted(unknown))}")
-    if not {KEY, ABOUT, DIGEST} <= metadata.keys():
-        raise damaged(path, required, "it holds other tensors", "pass another path")
-    check_format(path, kind, metadata)
-    if _digest_of(metadata) == metadata[DIGEST]:
-        with readable(path, required, cure, *_UNREADABLE):
+        if not {KEY, ABOUT, DIGEST} <= metadata.keys():
+            raise damaged(path, required, "it holds other tensors", "pass another path")
+        check_format(path, kind, metadata)
+        if _digest_of(metadata) == metadata[DIGEST]:
             content = json.loads(metadata[ABOUT])
             arrays = {n: mapped(path, entry, start) for n, entry in entries.items()}
             whole = content["tensors"] == entries

@@ -53,13 +53,12 @@ def _read_arrow(folder: Path) -> Any:
     pa = needed(*_NEEDS)
     with _naming(folder):
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        has_indices = bool(state.get("_indices_data_files"))
         named = [str(entry["filename"]) for entry in state["_data_files"]]
         names = [parts.named_in(folder, n, folder / STATE) for n in named]
-    if has_indices:
-        cure = "call dataset.flatten_indices().save_to_disk(path)"
-        raise damaged(folder, "its rows in order", "it holds indices into them", cure)
-    with _naming(folder):
+        if state.get("_indices_data_files"):
+            fault = "it holds indices into them"
+            cure = "call dataset.flatten_indices().save_to_disk(path)"
+            raise damaged(folder, "its rows in order", fault, cure)
         table = pa.concat_tables(
             [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
         )

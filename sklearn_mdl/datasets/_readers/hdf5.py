@@ -7,7 +7,7 @@ the id. AnnData files have an array for each encoder in ``obsm``, and labels in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -206,31 +206,26 @@ def read_h5ad(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         groups = parts.groups_in(lists, wanted, path)
         ids = parts.texts_of(_read(obs[index]).tolist(), "ids")
         arrays = {k: mapped(item, path) for k, item in obsm.items() if is_table(item)}
-        skipped = [key for key in obsm if key not in arrays]
-    fields = {"dataset": path.stem, "labels": labels, "known": known, "ids": ids}
-    place = f"obsm of {path}"
-    return encoders_of(arrays, column, skipped, place, groups=groups, **fields)
+        fields = {"dataset": path.stem, "labels": labels, "known": known, "ids": ids}
+        note, place = f"labels are obs[{column!r}]", f"obsm of {path}"
+        return encoders_of(arrays, obsm, place, groups=groups, note=note, **fields)
 
 
 def encoders_of(
-    arrays: dict[str, np.ndarray],
-    column: str,
-    skipped: list[str],
-    place: str,
-    **fields: Any,
+    arrays: dict[str, np.ndarray], keys: Iterable[str], place: str, **fields: Any
 ) -> list[parts.Part]:
-    """Return a part for each array (n_cells, width), with the given other fields."""
+    """Return a part for each array (n_cells, width), with the given other fields.
+
+    The note of each part also names those of the keys that have no array.
+    """
+    skipped = [key for key in keys if key not in arrays]
     if not arrays:
         fault = f"it holds {skipped or 'none'}"
         required = "dense arrays (n_cells, width)"
         raise damaged(place, required, fault, "set adata.obsm[encoder_name] = X")
-    note = f"labels are obs[{column!r}]"
     if skipped:
-        note += f"; skipped, since they are not dense tables: {skipped}"
-    return [
-        parts.Part(encoder=encoder, features=X, note=note, **fields)
-        for encoder, X in arrays.items()
-    ]
+        fields["note"] += f"; skipped, since they are not dense tables: {skipped}"
+    return [parts.Part(encoder=e, features=X, **fields) for e, X in arrays.items()]
 
 
 def is_table(item: Any) -> bool:

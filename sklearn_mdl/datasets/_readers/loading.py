@@ -190,8 +190,8 @@ def _of_anndata(adata: Any, wanted: parts.ReadRequest) -> list[parts.Part]:
     dense = [key for key, X in adata.obsm.items() if hasattr(X, "__array__")]
     arrays = {key: np.asarray(adata.obsm[key]) for key in dense}
     arrays = {key: X for key, X in arrays.items() if hdf5.is_table(X)}
-    skipped = [key for key in adata.obsm if key not in arrays]
     ids = np.asarray(adata.obs_names, dtype=str)
     fields = {"dataset": "AnnData", "labels": labels, "known": known, "ids": ids}
     groups = parts.groups_in(columns, wanted, "obs")
-    return hdf5.encoders_of(arrays, column, skipped, "obsm", groups=groups, **fields)
+    others = {"groups": groups, "note": f"labels are obs[{column!r}]"}
+    return hdf5.encoders_of(arrays, adata.obsm, "obsm", **fields, **others)

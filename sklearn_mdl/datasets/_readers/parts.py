@@ -153,7 +153,6 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     names = [name for name in names if name != wanted.groups]
     if wanted.label in names:
         return str(wanted.label)
-    candidates = names
     if wanted.label is None:
         candidates = [name for name in LABEL_NAMES if name in names] or names
         if len(candidates) == 1:

@@ -18,7 +18,7 @@ FEWEST_OBJECTS = 3
 NO_VEHICLE = 1000.0
 VEHICLES = ("Car", "Van", "Truck")
 DEPTH = 13  # column of z in a KITTI label, after x and y
-TEST_SHARE = VALIDATION_SHARE = 10  # per cent of the videos
+SHARE = 10  # per cent of the videos, for the test part and for the validation part
 MAPPING_SEED = 123
 
 
@@ -94,11 +94,10 @@ def video_parts(mapping: Path, numbers: list[int]) -> np.ndarray | None:
     names = sorted(set(videos))
     # VTAB's parts require the legacy generator, whose draws never change.
     rng = np.random.RandomState(MAPPING_SEED)
-    n_test = max(1, TEST_SHARE * len(names) // 100)
-    test = set(rng.choice(names, n_test, replace=False).tolist())
-    rest = sorted(set(names) - test)
-    n_validation = max(1, VALIDATION_SHARE * len(names) // 100)
-    validation = set(rng.choice(rest, n_validation, replace=False).tolist())
-    part = dict.fromkeys(names, data.TRAIN)
-    part |= dict.fromkeys(validation, data.VALIDATION) | dict.fromkeys(test, data.TEST)
-    return np.array([part[videos[number]] for number in numbers])
+    n_drawn = max(1, SHARE * len(names) // 100)
+    parts = dict.fromkeys(names, data.TRAIN)
+    for part in (data.TEST, data.VALIDATION):
+        rest = [name for name in names if parts[name] == data.TRAIN]
+        drawn = rng.choice(rest, n_drawn, replace=False).tolist()
+        parts |= dict.fromkeys(drawn, part)
+    return np.array([parts[videos[number]] for number in numbers])

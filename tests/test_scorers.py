@@ -516,6 +516,8 @@ def test_rows_that_repeat_by_nature_are_not_refused(kind):
         rows = shuffle(X, random_state=seed).astype(np.float32)
         for n in (3, 10, 15, len(rows) // 2):
             assert not count_returning(rows[:n], [rows[n:]])
+        for train, test in KFold(5).split(rows):
+            assert not count_returning(rows[test], [rows[train]])
 
 
 @for_each("n, n_twins", [(16, 2), (30, 6), (100, 20)])

@@ -14,6 +14,7 @@ from scipy.stats import binom
 
 GROUPS = 8  # groups of columns
 SHARE = 0.1  # share of reappearing rows that is always tolerated
+IN_PART = 0.5  # the same for rows with equal values in all but one group of columns
 DISTINCT = 10  # with so many different rows, equal sets are not put down to chance
 CHANCE = 1e-3  # less probable numbers of reappearing rows are not put down to chance
 HASHED_AT_ONCE = 2**22  # number of values in a block of rows
@@ -23,10 +24,11 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     """Return the number of reappearing rows, or 0 if chance may explain them.
 
     New rows from the same source equal earlier rows about as often as rows of the
-    stream equal each other. So rows only count if their share exceeds 0.1, and if a
-    binomial test rejects that this share is at most three standard errors above the
-    share of repeated rows in the stream. If the rows are those of the stream in any
-    order, and ten or more of them differ, all count.
+    stream equal each other. So rows only count if their share exceeds 0.1, or 0.5 if
+    one group of columns is left out, and if a binomial test rejects that this share is
+    at most three standard errors above the share of repeated rows in the stream. If the
+    rows are those of the stream in any order, and ten or more of them differ, all
+    count.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     is_same = np.array_equal(np.sort(new[:, 0]), np.sort(known[:, 0]))
     if is_same and len(np.unique(known[:, 0])) >= DISTINCT:
         return len(rows)
-    most = 0
+    most, tolerated = 0, SHARE
     for new_hashes, known_hashes in zip(new.T, known.T, strict=True):
         values, counts = np.unique(known_hashes, return_counts=True)
         repeated = counts[counts > 1].sum() / len(known)
@@ -48,8 +50,9 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
         error = np.sqrt(2 * repeated * (1 - repeated) / len(known)) + 1 / len(known)
         count = int(np.isin(new_hashes, values).sum())
         chance = binom.sf(count - 1, len(rows), min(1.0, repeated + 3 * error))
-        if count > SHARE * len(rows) and chance < CHANCE:
+        if count > tolerated * len(rows) and chance < CHANCE:
             most = max(most, count)
+        tolerated = IN_PART
     return most
 
 

@@ -38,6 +38,7 @@ from sklearn_mdl.switching import (
     UniversalShare,
     forward,
 )
+from sklearn_mdl.switching._kept_shares import KeptShares
 
 READOUTS = [
     LinearReadout(lr=0.03, n_replay_streams=2),
@@ -218,3 +219,40 @@ def test_what_was_learned_late_predicts_and_remixes():
 def test_a_delay_is_a_number_of_rows():
     with pytest.raises(ValueError, match="'label_delay' parameter"):
         switcher(label_delay=-1).fit(*stream())
+
+
+class GivenRates(MarkovPrior):
+    """Redraws by rates that a test chooses, one for each step."""
+
+    def __init__(self, rates=()):
+        self.rates = rates
+
+    def transition(self, t):
+        return Transition(draw=np.array([self.rates[t]]))
+
+
+def test_shares_kept_over_many_steps_are_products_over_these_steps():
+    rates = np.random.default_rng(0).uniform(0, 0.4, size=80)
+    rates[[9, 10, 31, 70]] = 1.0  # where a redraw is certain
+    shares = KeptShares(GivenRates(rates))
+    for most in (3, 2, 8, 40, 75):  # the table grows by little and by much
+        first, n_steps = (a.ravel() for a in np.mgrid[1:most, 0:5])
+        expected = [
+            np.prod(1 - rates[t + 1 : t + n + 1])
+            for t, n in zip(first, n_steps, strict=True)
+        ]
+        np.testing.assert_allclose(shares.between(first, n_steps), expected, rtol=1e-12)
+    np.testing.assert_allclose(shares.between(4, 3), np.prod(1 - rates[5:8]))
+    assert shares.between(8, 1) == shares.between(8, 50) == 0
+    assert shares.between(1, np.array([], dtype=int)).shape == (0,)
+    assert KeptShares(SwitchDistribution()).between(2, 3) is None
+
+
+def test_codelengths_of_rows_that_a_filter_follows_are_those_of_the_prior():
+    losses = np.random.default_rng(0).exponential(size=(12, 3))
+    places, n_ahead = np.array([0, 4, 5, 12]), np.array([2, 0, 3, 1])
+    for prior in ("bayes", FixedShare(), LearnedShare(), SwitchDistribution()):
+        followed = ForwardPass(prior, 3)._filter.follow(losses, places, n_ahead)
+        expected = forward(prior, losses)
+        np.testing.assert_allclose(followed.codelengths, expected.codelengths)
+        np.testing.assert_allclose(followed.weights[1], expected.posterior[4])

@@ -203,7 +203,9 @@ class TestBestSegments:
 
     def test_number_of_blocks_out_of_range_is_refused(self):
         for n_blocks in (0, -1, 2.0, "2"):
-            with pytest.raises(ValueError, match="`n_blocks` must be an integer"):
+            with pytest.raises(
+                ValueError, match=r"`n_blocks` must be an integer.*; pass n_b"
+            ):
                 best_segments(random_losses(4, 3), n_blocks)
 
 

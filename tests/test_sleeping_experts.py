@@ -17,7 +17,8 @@ from switching_cases import (
 )
 
 from sklearn_mdl import forward
-from sklearn_mdl.switching import BayesMixture, ForwardPass
+from sklearn_mdl.switching import BayesMixture, ForwardPass, smoothed_posterior
+from sklearn_mdl.switching._forward import filled_losses
 
 # The step from which on each expert is asleep, of six.
 RETIRED = [(6, 3, 6), (2, 6, 6), (4, 6, 2), (0, 6, 6), (6, 5, 5)]
@@ -58,6 +59,10 @@ def test_the_code_is_that_of_all_sequences_of_specialists(prior, definition):
         trace = forward(prior, losses, weights)
         np.testing.assert_allclose(trace.codelengths, codelengths, rtol=1e-10)
         np.testing.assert_allclose(trace.posterior, posterior, atol=1e-12)
+        complete = filled_losses(losses, prior, weights)
+        np.testing.assert_allclose(complete, filled, rtol=1e-10)
+        smoothed = [smoothed_posterior(prior, x, weights) for x in (losses, complete)]
+        np.testing.assert_allclose(*smoothed, atol=1e-12)
         # The bound: where the experts of a sequence are awake, the code costs no more
         # than they do and what the prior charges for the sequence.
         steps = np.indices((3,) * 6).reshape(6, -1)

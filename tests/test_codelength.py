@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from each_case import for_each
 from scipy.special import gammaln
+from scipy.stats import t as student
 
 from benchmarks.extrapolation import HORIZONS, ends_held
 from sklearn_mdl import (
@@ -24,7 +25,13 @@ from sklearn_mdl.metrics import (
     sample_complexity,
     surplus_description_length,
 )
-from sklearn_mdl.metrics._extrapolation import FLAT, LAWS, Extrapolation, _laws
+from sklearn_mdl.metrics._extrapolation import (
+    FLAT,
+    LAWS,
+    Extrapolation,
+    _laws,
+    _noise,
+)
 
 
 def sequential_code(y, n_classes):
@@ -616,6 +623,28 @@ def test_intervals_hold_the_means_of_a_later_ranking_in_other_orders(n_orders):
     assert np.mean(inside) >= 0.85
     assert np.mean(pairs) >= 0.85
     assert np.mean(ratios) < 0.7  # what the orders do to both curves cancels
+
+
+def test_noise_of_groups_is_that_of_differences_between_their_means():
+    costs, starts = np.array([[1.0, 1.0, 4.0, 4.0, 4.0, 2.0]]), np.array([0, 2, 5])
+    first, second = 3 / np.sqrt(2) * np.sqrt(3), -2 / np.sqrt(2)
+    np.testing.assert_allclose(_noise(costs, starts), [[first] * 5 + [second]])
+
+
+def test_a_constant_curve_is_sure_whatever_the_noise_of_another():
+    noisy = np.random.default_rng(0).exponential(size=400)
+    found = extrapolate(np.stack([np.ones(400), noisy]), 800)
+    widths = found.upper - found.lower
+    assert widths[0] < widths[1] / 4
+
+
+def test_orders_that_differ_widen_the_draws_like_a_t_distribution():
+    """Two samples of six orders differ by twice the variance of their mean."""
+    levels = np.array([0.8, 1.3, 0.9, 1.0, 1.4, 0.6])
+    found = extrapolate(np.repeat(levels[None, :, None], 400, axis=2), 401)
+    scale = 400 * levels.std(ddof=1) * np.sqrt(2 / 6)
+    half = (found.upper - found.lower)[0] / 2
+    assert half == pytest.approx(scale * student.ppf(0.95, 5), rel=0.15)
 
 
 @for_each(

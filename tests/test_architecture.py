@@ -16,8 +16,8 @@ PACKAGE = Path(sklearn_mdl.__file__).parent
 FLAT_FILES = {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
 # Parts of a run that may be absent; a road without them should have no branch for them.
 ABSENT = {
-    *("race", "pool", "groups", "n_named", "checkpoint", "tasks", "evaluator"),
-    *("mixer", "coder", "schedule", "events", "folder_of_run"),
+    *("race", "pool", "groups", "escape", "n_named", "checkpoint", "tasks"),
+    *("evaluator", "mixer", "coder", "schedule", "events", "folder_of_run"),
 }
 
 

@@ -314,11 +314,12 @@ def settings_text(ranking: RankStatistics, switcher: Switcher | None) -> str:
     places: dict[str, list[str]] = {}
     for cell in ranking.first_cells_:
         used = switcher or default_switcher(cell.n_samples, cell.is_real)
-        name = repr(used.readouts) if isinstance(used.readouts, str) else "..."
-        readouts = f"{name}) with {cell.n_readouts} readout"
-        if used.readouts is None:
-            readouts = f") with the list 'default', {cell.n_readouts} readout"
-        text = f"{type(used).__name__}({readouts}{'s' * (cell.n_readouts > 1)}"
+        given, count = used.readouts, f"{cell.n_readouts} readout"
+        count += "s" * (cell.n_readouts > 1)
+        text = f"{type(used).__name__}() with the list 'default', {count}"
+        if given is not None:
+            name = repr(given) if isinstance(given, str) else "..."
+            text = f"{type(used).__name__}({name}) with {count}"
         places.setdefault(text, []).append(cell.dataset)
     lists = [f"{text} on {names_of(names)}" for text, names in places.items()]
     orders = f"orders of the rows: {_span(ranking.n_orders_)}"

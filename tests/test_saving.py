@@ -720,21 +720,39 @@ def test_a_file_of_numbers_that_are_not_ours_is_refused_by_their_types(tmp_path)
         read_archive(tmp_path / "a", "estimator")
 
 
-def test_a_description_that_is_replaced_with_its_checksum_is_no_whole_file(tmp_path):
+def with_header(content, change):
+    """Return the content of a file with a changed header, in the layout of ours."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    entries = json.loads(content[8:start])
+    change(entries)
+    header = json.dumps(entries).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[start:]
+
+
+def test_a_description_that_is_replaced_is_no_whole_file(folder):
     # Each of the three checksums guards what the others do not.
-    write_archive(tmp_path / "a", "estimator", arrays_of(), {"x": 1})
-    with safetensors.safe_open(tmp_path / "a", framework="numpy") as archive:
-        metadata = archive.metadata()
-    tensors = safetensors.numpy.load_file(tmp_path / "a")
-    for change in ({"a": tensors["a"] + 1}, {"c": np.ones(1)}, {"b": tensors["b"][:3]}):
-        safetensors.numpy.save_file({**tensors, **change}, tmp_path / "b", metadata)
-        with pytest.raises(ValueError, match="its checksum differs"):
-            read_archive(tmp_path / "b", "estimator")
-    for key in metadata:
-        with_space = {**metadata, key: metadata[key] + " "}
-        safetensors.numpy.save_file(tensors, tmp_path / "b", with_space)
+    content = small_archive(folder)
+
+    def check(changed):
+        (folder / "b").write_bytes(changed)
         with pytest.raises(ValueError, match=r"checksum differs|names no format"):
-            read_archive(tmp_path / "b", "estimator")
+            read_archive(folder / "b", "estimator")
+
+    assert with_header(content, lambda entries: None) == content
+    end = len(content) - (8 + int.from_bytes(content[:8], "little"))
+    new = {"dtype": "U8", "shape": [1], "data_offsets": [end, end + 1]}
+    check(with_header(content, lambda entries: entries.update(new=new)) + b"\0")
+    check(with_header(content, lambda entries: entries["a"].update(shape=[6])))
+    check(content[:-1] + bytes([content[-1] ^ 1]))
+    with safetensors.safe_open(folder / "a", framework="numpy") as archive:
+        metadata = archive.metadata()
+    for key in metadata:
+
+        def add_space(entries, key=key):
+            entries["__metadata__"][key] += " "
+
+        check(with_header(content, add_space))
 
 
 @cache
@@ -759,6 +777,14 @@ def test_every_flipped_bit_is_found(folder):
         broken = bytearray(content)
         broken[at // 8] ^= 1 << (at % 8)
         assert refused(folder / "b", bytes(broken)), at
+
+
+def test_every_change_of_layout_is_found(folder):
+    content = small_archive(folder)
+    header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    for at in (8 + i for i, byte in enumerate(header.rstrip(b" ")) if byte == 0x20):
+        tabbed = content[:at] + b"\t" + content[at + 1 :]
+        assert refused(folder / "b", tabbed), at
 
 
 def test_every_cut_is_found(folder):

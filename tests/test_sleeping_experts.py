@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from each_case import for_each
+from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from switching_cases import (
     WEIGHTS,
@@ -132,6 +133,15 @@ def test_those_awake_share_what_is_left_however_little():
 def test_losses_that_no_retirement_leaves_are_refused(losses, weights, words):
     with pytest.raises(ValueError, match=words):
         forward(None, losses, weights)
+
+
+def test_a_label_impossible_for_all_but_the_retired_costs_infinitely_much():
+    losses = np.ones((10, 3))
+    losses[5:, 1] = np.nan
+    losses[7, [0, 2]] = np.inf
+    for prior in ("learned-share", "switch-distribution", "elementwise"):
+        codelengths = forward(prior, losses).codelengths
+        assert_allclose(codelengths, [1] * 7 + [np.inf] + [1] * 2)
 
 
 def test_steps_taken_together_have_the_bits_of_single_ones(monkeypatch):

@@ -16,7 +16,7 @@ from sklearn_mdl.switching._filtering import LOW, TINY, Coding, MixtureFilter
 from sklearn_mdl.switching._scores import LEAST, condition_scores, log_sums
 
 
-@np.errstate(divide="ignore")
+@np.errstate(divide="ignore", invalid="ignore")  # a label may be impossible for all
 def advance_awake(
     mixture: MixtureFilter, coding: Coding, awake: NDArray[np.bool_]
 ) -> bool:

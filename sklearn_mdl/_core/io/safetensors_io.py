@@ -144,10 +144,17 @@ def read_archive(
         if _digest_of(metadata) == metadata[DIGEST]:
             content = json.loads(metadata[ABOUT])
             arrays = {n: mapped(path, entry, start) for n, entry in entries.items()}
-            whole = content["tensors"] == entries
+            whole = content["tensors"] == entries and _is_as_written(path, start)
             if whole and content["sha256"] == _checksum(arrays):
                 return arrays, content["about"]
     raise damaged(path, required, "its checksum differs", cure)
+
+
+def _is_as_written(path: Path, start: int) -> bool:
+    """Return False if the header contains what it should, but in another layout."""
+    with path.open("rb") as file:
+        header = file.read(start)[8:]
+    return json.dumps(json.loads(header)).encode() == header.rstrip(b" ")
 
 
 def is_archive(path: Path) -> bool:

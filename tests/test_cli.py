@@ -1213,6 +1213,11 @@ def test_a_closed_pipe_ends_a_command_without_a_message(fitted):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+def test_a_command_needs_no_standard_output(fitted, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)  # pythonw.exe, services
+    assert main(["remix", fitted[1]]) == 0
+
+
 def test_a_fault_of_ours_is_not_hidden(files, monkeypatch):
     def fail(path):
         raise ZeroDivisionError

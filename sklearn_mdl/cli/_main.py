@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         options.run(options)
-        sys.stdout.flush()
+        print(end="", flush=True)  # sys.stdout may be None
     except BrokenPipeError:
         with suppress(BrokenPipeError):
             sys.stdout.close()  # otherwise Python flushes it again when it exits

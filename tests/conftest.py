@@ -10,6 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +22,13 @@ def pytest_configure(config):
     if "gpu" not in config.option.markexpr.replace("not gpu", ""):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # read when CUDA is first used
 
+
+# mutmut runs methods of test classes again and again, each time on another instance.
+settings.register_profile(
+    "mutants",
+    settings.get_profile("ci"),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
+)
 
 torch.set_num_threads(1)  # bitwise laws hold on one thread
 threadpool_limits(1)

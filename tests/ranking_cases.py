@@ -19,3 +19,12 @@ class Deadly(GaussianNB):
         except FileExistsError:
             return super().partial_fit(X, y, classes)
         os._exit(1)
+
+
+class Hungry(GaussianNB):
+    """Kills its process whenever it is fitted to a single column."""
+
+    def fit(self, X, y):
+        if X.shape[1] == 1:
+            os._exit(1)
+        return super().fit(X, y)

@@ -287,6 +287,17 @@ def test_rank_drops_incomplete_datasets_on_request(study, capsys):
     assert "two: 60 examples" not in capsys.readouterr().out
 
 
+def test_rank_refuses_to_replace_a_page_of_another_program_before_it_runs(
+    study, capsys, tmp_path
+):
+    out = tmp_path / "other"
+    out.mkdir()
+    (out / "report.html").write_text("mine", encoding="utf-8")
+    assert main(["rank", str(study), "--out", str(out)]) == 2
+    assert "new or written by sklearn_mdl" in complaint(capsys, "rank")
+    assert [path.name for path in out.iterdir()] == ["report.html"]
+
+
 def test_rank_of_no_directory_is_refused(study, capsys):
     assert rank(study / "nowhere")[0] == 2
     assert "nowhere" in complaint(capsys, "rank")

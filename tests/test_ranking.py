@@ -75,6 +75,7 @@ class TestAverageRanks:
             (np.ones((3, 2, 4)), r"got \(3, 2, 4\); .* several orders"),
             (np.empty((0, 3)), r"not be empty, got \(0, 3\)"),
             ([[0.1, math.nan]], "got nan in row 0, column 1"),
+            (np.ma.array([[0.1, 0.2]], mask=[[0, 1]]), "got nan in row 0, column 1"),
             ([[0.1, 0.2], [math.inf, 0.1]], "`scores` .* inf in row 1, .*; omit"),
             ([["a", "b"]], r"^`scores` must be numbers.* got \[\['a', 'b'\]\]; drop"),
             ([[1.0, 2.0], [3.0]], r"must be numbers, in rows of equal length, got"),

@@ -1,6 +1,7 @@
 """A ranking that is run: each cell once, whole or not there, never one for another."""
 
 import csv
+import itertools
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from joblib import Parallel, parallel_config, register_parallel_backend
 from joblib._parallel_backends import ThreadingBackend
 from memory_limit import two_gigabytes
 from numpy.testing import assert_allclose, assert_array_equal
-from ranking_cases import Deadly
+from ranking_cases import Deadly, Hungry
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import make_blobs
 from sklearn.decomposition import PCA
@@ -31,6 +33,7 @@ from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
+    RefitReadout,
     RepresentationScorer,
 )
 from sklearn_mdl._core import side_by_side
@@ -658,35 +661,72 @@ class TerminatedWorkerError(Exception):
 
 
 class Pool:
-    """Stands for a pool of processes, of which one dies, time and again."""
+    """Stands for two processes: while some tasks run, one dies, and the other stops."""
 
-    def __init__(self, deaths):
-        self.deaths = iter(deaths)
+    def __init__(self, dies):
+        self.dies = dies  # called with the tasks that run
 
     def __call__(self, **options):
         return self.run
 
     def run(self, calls):
-        n_done = next(self.deaths)
-        for i, (function, args, options) in enumerate(calls):
-            if i == n_done:
+        calls = iter(calls)
+        while pair := list(itertools.islice(calls, 2)):
+            if self.dies([args[2] for _, args, _ in pair]):
                 raise TerminatedWorkerError
-            yield function(*args, **options)
+            for function, args, options in pair:
+                yield function(*args, **options)
 
 
 def test_cells_of_a_process_that_died_are_scored_again(monkeypatch):
     expected = small().fit(study())
-    monkeypatch.setattr(running, "Parallel", Pool([1, 99]))
+    tries = iter([True] + 9 * [False])
+    monkeypatch.setattr(running, "Parallel", Pool(lambda tasks: next(tries)))
     scored = count_cells(monkeypatch)
     found = small().fit(study())
     assert_array_equal(found.codelengths_, expected.codelengths_)
     assert len(scored) == len(set(scored)) == 4
 
 
-def test_cells_whose_process_dies_twice_have_failed(monkeypatch):
-    monkeypatch.setattr(running, "Parallel", Pool([2, 1]))
-    with pytest.raises(ValueError, match=r"1 failed: 'b' on 'data 1'.*process died"):
-        small().fit(study())
+@pytest.mark.parametrize("budget", [None, 99.0])
+def test_only_the_cell_whose_process_always_dies_has_failed(monkeypatch, budget):
+    ran = []
+
+    def dies(tasks):
+        names = [(task.dataset, task.encoder) for task in tasks]
+        ran.extend(names)
+        return ("data 1", "b") in names
+
+    expected = small().fit(study(5))
+    monkeypatch.setattr(running, "Parallel", Pool(dies))
+    scored = count_cells(monkeypatch)
+    scorer = small(missing="drop", time_budget=budget)
+    with pytest.warns(UserWarning, match=r"1 failed: 'b' on 'data 1'.*process died"):
+        found = scorer.fit(study(5))
+    rest = found.dataset_names_
+    assert rest == [name for name in expected.dataset_names_ if name != "data 1"]
+    kept = [expected.dataset_names_.index(name) for name in rest]
+    assert_array_equal(found.codelengths_, expected.codelengths_[kept])
+    assert len(scored) == len(set(scored)) == 9
+    assert ran.count(("data 1", "b")) == 3
+    assert max(map(ran.count, ran)) == 3  # in company twice, and alone
+
+
+def test_cells_that_started_in_time_are_scored_again_after_it(monkeypatch):
+    clock = iter([0.0] * 5)  # then the budget is spent
+    times = SimpleNamespace(monotonic=lambda: next(clock, 99.0))
+    monkeypatch.setattr(running, "time", times)
+    tries = iter([True] + 9 * [False])
+    monkeypatch.setattr(running, "Parallel", Pool(lambda tasks: next(tries)))
+    X, y = raw_study(1)["data 0"]
+    cells = [Task("d", "e", i, 0, small().switcher, X, y, {}, {}) for i in range(9)]
+    found = dict(
+        running.run_side_by_side(
+            lambda task, device: task.order, dict(enumerate(cells)), n_jobs=1, end=1.0
+        )
+    )
+    assert sorted(found) == sorted(found.values())
+    assert 2 <= len(found) < 9
 
 
 @pytest.mark.slow
@@ -699,6 +739,19 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path):
     assert marker.exists()
     expected = clone(scorer).set_params(n_jobs=1).fit({"d": ({"a": X}, y)})
     assert_array_equal(found.codelengths_, expected.codelengths_)
+
+
+@pytest.mark.slow
+def test_a_cell_that_kills_each_process_is_the_only_one_missing():
+    X, y = make_blobs(40, 3, centers=2, random_state=0)
+    data = {f"d{i}": ({"a": X, "b": X[:, :2]}, y) for i in range(7)}
+    data["d0"] = {"a": X, "b": X[:, :1]}, y
+    switcher = MDLReadoutSwitcher([RefitReadout(Hungry()), LinearReadout()])
+    options = {"n_orders": 1, "n_jobs": 2, "missing": "drop"}
+    with pytest.warns(UserWarning, match=r"1 failed: 'b' on 'd0'.*process died"):
+        found = RepresentationScorer(switcher, **options).fit(data)
+    assert [(f.dataset, f.encoder) for f in found.failures_] == [("d0", "b")]
+    assert found.dataset_names_ == [f"d{i}" for i in range(1, 7)]
 
 
 # Encoders

@@ -419,6 +419,29 @@ def test_faults_of_labels_in_tables_are_not_said_to_be_faults_of_columns(tmp_pat
     )
 
 
+@pytest.mark.parametrize("write", [hdf5, eva])
+def test_names_of_classes_that_are_the_same_number_are_refused(
+    tmp_path, write, monkeypatch
+):
+    names = np.resize(["1.1", "1.10", "2.7"], N)  # classes of enzymes
+    monkeypatch.setitem(globals(), "LABELS", names)
+    assert message(write(tmp_path)) == (
+        "labels must be different numbers if they are written differently, got "
+        "['1.1', '1.10']; write equal numbers alike, or names of classes like 'c1.10'"
+    )
+    for names, values in (
+        (["1.1", "", "2.7"], {1.1, 2.7}),
+        (["0.0", "-0.0", "1"], {0.0, 1.0}),
+        (["01", "02", "1"], {"01", "02", "1"}),
+        (["1_1", "11", "2"], {"1_1", "11", "2"}),
+    ):
+        monkeypatch.setitem(globals(), "LABELS", np.resize(names, N))
+        folder = tmp_path / names[0]
+        folder.mkdir()
+        found = load_representations(write(folder), missing="drop")
+        assert set(found.datasets["study"][1].tolist()) == values
+
+
 def test_a_missing_file_is_not_said_to_be_no_directory(tmp_path):
     said = r"^source must exist, but there is no 'none\.h5ad'; correct the path$"
     with pytest.raises(FileNotFoundError, match=said):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -49,14 +49,12 @@ def with_callbacks(method: Method) -> Method:
     """Decorate a method so that callbacks, if supported, are torn down after it."""
     if _with_callbacks is None:
         return method
-    decorated: Method = _with_callbacks(method)
-    return decorated
+    return cast(Method, _with_callbacks(method))
 
 
 def fit_context(method: Method) -> Method:
     """Decorate a method so that it first checks the estimator's parameters."""
-    checked: Method = _fit_context(prefer_skip_nested_validation=False)(method)
-    return checked
+    return cast(Method, _fit_context(prefer_skip_nested_validation=False)(method))
 
 
 def callback_context(estimator: Any, n_parts: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -112,8 +112,7 @@ def checked_pair(
     X: ArrayLike, y: ArrayLike, dtype: DTypeLike | tuple[DTypeLike, ...] = PRECISIONS
 ) -> tuple[Array, Array]:
     """Check the rows and labels passed to a function, and return them as arrays."""
-    pair: tuple[Array, Array] = check_X_y(as_array(X), as_array(y), dtype=dtype)
-    return pair
+    return cast(tuple[Array, Array], check_X_y(as_array(X), as_array(y), dtype=dtype))
 
 
 def scaler_of(X: Array) -> StandardScaler:

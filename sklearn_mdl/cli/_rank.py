@@ -79,6 +79,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Rank the encoders at a path and write the results, or only list the runs."""
+    # This import takes long, so it is not at the top.
+    from sklearn_mdl._core.io.whole_files import refuse_foreign_in
+
     _check_apart(options.features, options.out)
     _check_pairs(options)
     if _text.is_table(options):
@@ -120,6 +123,7 @@ def run(options: argparse.Namespace) -> None:
         print(representations, scorer.dry_run(datasets), sep="\n\n")
         return
     _options.make_folder(options.out)
+    refuse_foreign_in(options.out, ["report.html", "cells.csv", "ranking.csv"])
     scorer.fit(datasets)
     pairs = sklearn_mdl.report.side_by_side(scorer, datasets, options.pairs or 0)
     comparison = _accuracies(scorer, datasets) if options.accuracy else None

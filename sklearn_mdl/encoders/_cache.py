@@ -204,7 +204,8 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
             encoder.fit(items)
         about = encoder.fingerprint()
         return {"encoder": about, f"{encoder.unit}s": encoder._content(items)}
-    if not (keeps_data(encoder) or hasattr(encoder, "transform")):
+    is_transformer = keeps_data(encoder) or hasattr(encoder, "transform")
+    if isinstance(encoder, type) or not is_transformer:
         raise TypeError(
             f"encoder must be a transformer, got {encoder!r}; pass for example "
             "TimmEncoder('resnet18') or TorchEncoder(module)"

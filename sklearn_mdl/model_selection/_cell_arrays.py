@@ -178,8 +178,7 @@ class CellArrays:
         """
         check_choice(reference, "reference", ("uniform", "frequency", "labels"))
         nats = [[self._reference(cell, reference)] for cell in self.first_cells_]
-        saved: np.ndarray = (np.array(nats) - self.codelengths_) / self.sizes_
-        return saved
+        return np.asarray((np.array(nats) - self.codelengths_) / self.sizes_)
 
     def _reference(self, first: Cell, reference: str) -> float:
         """Return the nats of a code without features, averaged over orders."""

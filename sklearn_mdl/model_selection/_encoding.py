@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
+from traceback import format_exception
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -72,8 +72,7 @@ class Failure(NamedTuple):
         text = " ".join(f"{type(error).__name__}: {error}".split())
         if len(text) > LONGEST:
             text = f"{text[:LONGEST]} ..."
-        details = "".join(traceback.format_exception(error))
-        return cls(dataset, encoder, order, text, details)
+        return cls(dataset, encoder, order, text, "".join(format_exception(error)))
 
     def __str__(self) -> str:
         """Return one line that names the encoder, any dataset and the error."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -16,7 +16,6 @@ from tqdm import tqdm
 from sklearn_mdl._core.side_by_side import (
     DEATHS,
     OWN_PROCESSES,
-    PASSES,
     Devices,
     end_with,
     watched,
@@ -30,25 +29,13 @@ from sklearn_mdl.model_selection._forecast import jobs_for
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
+DIED = "its process died even while nothing else ran, perhaps for lack of memory"
 LATE = 2.0  # seconds before a progress bar appears
 PORTION = 4  # tasks per job in a batch, for backends that return all outcomes together
 
 
-class Measurable(Protocol):
-    """A task for `run_side_by_side`: a named tuple with these fields and others."""
-
-    @property
-    def dataset(self) -> str: ...
-    @property
-    def encoder(self) -> str: ...
-    @property
-    def order(self) -> int | None: ...
-    @property
-    def device(self) -> str: ...
-    def _asdict(self) -> dict[str, Any]: ...
-
-
-T = TypeVar("T", bound=Measurable)
+# A task is a named tuple with the fields dataset, encoder, order and device.
+T = TypeVar("T", bound=Any)
 R = TypeVar("R")
 
 
@@ -116,12 +103,10 @@ def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
         return kept
     for i, task in tasks.items():
         try:
-            cell = store.load(task)
+            if (cell := store.load(task)) is not None:
+                kept[i] = cell
         except OSError as error:  # a directory has the file's name; other tasks can run
             kept[i] = Failure.of(error, task.dataset, task.encoder, task.order)
-        else:
-            if cell is not None:
-                kept[i] = cell
     return kept
 
 
@@ -172,24 +157,15 @@ def run_side_by_side(
     end : float or None
         Time of ``time.monotonic()`` after which no task is started.
     """
-    missing, begun = dict(tasks), set()
-
-    def queue() -> Iterator[tuple[int, T]]:
-        for i, task in list(missing.items()):
-            if end is not None and time.monotonic() > end:
-                return
-            begun.add(i)
-            yield i, task
-
-    n_all = n_done + len(missing)
+    queue = _Queue(tasks, end)
     causes: dict[str, list[tuple[str, T]]] = {}  # warnings by what they require
     # Do not create a disabled bar, since it would also take tqdm's lock.
-    options = {"total": n_all, "initial": n_done, "desc": desc, "delay": LATE}
-    bar = tqdm(**options) if verbose > 0 else None
+    options = {"initial": n_done, "desc": desc, "delay": LATE}
+    bar = tqdm(total=n_done + len(tasks), **options) if verbose > 0 else None
     with nullcontext() if bar is None else bar:
-        for _ in range(PASSES):
-            for i, outcome, messages in _attempt_all(measure, queue(), n_jobs):
-                task = missing.pop(i)
+        for due in queue.portions():
+            for i, outcome, messages in _attempt_all(measure, due, n_jobs):
+                task = queue.missing.pop(i)
                 for message in messages:
                     required = message.partition(", but ")[0]  # without given values
                     causes.setdefault(required, []).append((message, task))
@@ -198,13 +174,45 @@ def run_side_by_side(
                 yield i, outcome
     for warned in causes.values():
         _warn_once(warned)
-    died = missing if end is None else {i: missing[i] for i in missing if i in begun}
-    for i, task in died.items():
-        reason = "its process died, perhaps for lack of memory; pass n_jobs=1"
-        yield i, Failure(task.dataset, task.encoder, task.order, reason, "")
+    for i in queue.lost():
+        task = tasks[i]
+        yield i, Failure(task.dataset, task.encoder, task.order, DIED, "")
 
 
-def _warn_once(warned: Sequence[tuple[str, Measurable]]) -> None:
+class _Queue(Generic[T]):
+    """Tasks to start, and to start again if a process dies.
+
+    It is not known which of the tasks that ran made the process die. So the others run
+    first, then these tasks once more, and at last each of those still left by itself.
+    """
+
+    def __init__(self, tasks: Mapping[int, T], end: float | None) -> None:
+        self.missing, self._end = dict(tasks), end
+        self._begun: set[int] = set()
+
+    def portions(self) -> Iterator[Iterator[tuple[int, T]]]:
+        """Yield the tasks to run next until all are finished or have failed."""
+        while (new := self.missing.keys() - self._begun) and not self._is_late():
+            yield self._start([i for i in self.missing if i in new])
+        yield self._start(self.lost())
+        yield from (self._start([i]) for i in self.lost())
+
+    def lost(self) -> list[int]:
+        """Return the numbers of the tasks that were started, but did not finish."""
+        return [i for i in self.missing if i in self._begun]
+
+    def _start(self, numbers: Sequence[int]) -> Iterator[tuple[int, T]]:
+        for i in numbers:
+            if i not in self._begun and self._is_late():
+                return
+            self._begun.add(i)
+            yield i, self.missing[i]
+
+    def _is_late(self) -> bool:
+        return self._end is not None and time.monotonic() > self._end
+
+
+def _warn_once(warned: Sequence[tuple[str, Any]]) -> None:
     """Issue one of several similar warnings, with its task and the number of others."""
     message, task = warned[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
@@ -246,8 +254,7 @@ def _portable(task: T) -> T:
     """Return the task, with a `RemoteMap` in place of each array mapped from a file."""
     fields = task._asdict().items()
     maps = {name: RemoteMap.of(x) or x for name, x in fields if is_mapped(x)}
-    portable: T = cast(Any, task)._replace(**maps)
-    return portable
+    return cast(T, task._replace(**maps))
 
 
 class RemoteMap(NamedTuple):
@@ -296,7 +303,7 @@ def _attempt(
     with kept_warnings() as messages:
         try:
             maps = {name: x.open() for name, x in fields if isinstance(x, RemoteMap)}
-            own: T = cast(Any, task)._replace(**maps)
+            own = task._replace(**maps)
             return i, measure(own, devices.claim(own.device)), messages
         except Exception as error:
             failure = Failure.of(error, task.dataset, task.encoder, task.order)

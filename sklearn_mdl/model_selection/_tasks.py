@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -163,8 +163,7 @@ def on_equal_terms(switcher: Switcher, n_features: int, n_classes: int) -> Switc
     if not isinstance(name, str | None):
         return switcher
     readouts = _default_list(name, n_features, n_classes)
-    copied: Switcher = clone(switcher).set_params(readouts=readouts)
-    return copied
+    return cast(Switcher, clone(switcher).set_params(readouts=readouts))
 
 
 @lru_cache(maxsize=1024)

@@ -157,7 +157,7 @@ def log_ratios(table: Floats, pairs: Pairs) -> Floats:
 def as_floats(name: str, values: ArrayLike) -> Floats:
     """Return a float64 array, or raise if values cannot form an array of numbers."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(np.ma.filled(values, np.nan), dtype=np.float64)
     except (TypeError, ValueError) as error:
         required = f"`{name}` must be numbers, in rows of equal length"
         cure = "drop text, and fill or drop incomplete rows"

@@ -50,7 +50,7 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
         If there is no such readout.
     """
     kinds = KernelReadout, KernelReadoutRegressor
-    lasting = [readout for readout in readouts if not readout.forgets]
+    lasting = [r for r in readouts if isinstance(r, Readout) and not r.forgets]
     kernels = [
         readout
         for readout in lasting

@@ -258,11 +258,31 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
 
 
 def parsed(texts: Sequence[str]) -> list[object]:
-    """Return cells as integers or floats, with None if empty, or else as text."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return [kind(text) if text else None for text in texts]
-    return list(texts)
+    """Return cells as integers or floats, with None if empty, or else as text.
+
+    Integers written like 01 or 1_1 are text, since they may be names of classes.
+
+    Raises
+    ------
+    ValueError
+        If a real number is written in two ways. These may be the names of two classes.
+    """
+    given = {*texts} - {""}
+    with suppress(ValueError):
+        if {str(int(text)) for text in given} != given:
+            return list(texts)
+        return [int(text) if text else None for text in texts]
+    seen: dict[str, str] = {}
+    try:
+        numbers = {text: float(text) for text in sorted(given)}
+    except ValueError:
+        return list(texts)
+    for text, number in numbers.items():
+        if (other := seen.setdefault(repr(number), text)) != text:
+            required = "different numbers if they are written differently"
+            cure = f"write equal numbers alike, or names of classes like 'c{text}'"
+            raise invalid("labels", required, [other, text], cure)
+    return [numbers.get(text) for text in texts]
 
 
 def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:

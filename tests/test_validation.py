@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl._core.validation import (
     as_labels,
+    check_order,
     damaged,
     distinct_classes,
     invalid,
@@ -351,3 +352,16 @@ def test_whole_numbers_in_a_frame_are_checked_for_float32_too():
     X = pd.DataFrame({"a": [0, 1, 2, 3], "time": [10**12 + k for k in range(4)]})
     with pytest.warns(UserWarning, match="column 'time' only varies by 3 around 1e"):
         MDLReadoutSwitcher("linear", random_state=0).fit(X, [0, 1, 0, 1])
+
+
+def test_frames_are_compared_by_their_index_only_if_it_names_each_row():
+    y = pd.Series([0, 1, 2], index=["a", "b", "c"])
+    for index in (["b", "a", "c"], ["c", "b", "a"]):
+        with pytest.raises(ValueError, match=r"^title must have all rows in the order"):
+            check_order(y.loc[index].to_frame(), y, "title")
+    check_order(y.to_frame(), y, "title")
+    for index in (["b", "a"], ["a", "b", "d"], ["d", "e", "f"], ["b", "b", "a"]):
+        check_order(pd.DataFrame({"x": index}, index=index), y, "title")
+    rows = y.loc[["b", "a", "c"]].to_frame()
+    for pair in ((rows.to_numpy(), y), (rows, y.to_numpy()), (["b"], y), (rows, [0])):
+        check_order(*pair, "title")

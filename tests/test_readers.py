@@ -425,21 +425,33 @@ def test_names_of_classes_that_are_the_same_number_are_refused(
 ):
     names = np.resize(["1.1", "1.10", "2.7"], N)  # classes of enzymes
     monkeypatch.setitem(globals(), "LABELS", names)
-    assert message(write(tmp_path)) == (
-        "labels must be different numbers if they are written differently, got "
-        "['1.1', '1.10']; write equal numbers alike, or names of classes like 'c1.10'"
+    assert message(write(tmp_path)).endswith(
+        ".csv must hold each label in one form, but it holds 1.1 and 1.10; write equal "
+        "numbers alike, or names of classes like c1.10"
     )
     for names, values in (
         (["1.1", "", "2.7"], {1.1, 2.7}),
-        (["0.0", "-0.0", "1"], {0.0, 1.0}),
-        (["01", "02", "1"], {"01", "02", "1"}),
+        (["0.0", "-0.0", "NA"], {0.0}),
+        (["0", "1", "null"], {0, 1}),
+        (["01", "02", "NA"], {"01", "02"}),
         (["1_1", "11", "2"], {"1_1", "11", "2"}),
+        (["9223372036854775808", "9223372036854775809"],) * 2,
+        (["a", "NA", "b"], {"a", "NA", "b"}),
     ):
         monkeypatch.setitem(globals(), "LABELS", np.resize(names, N))
         folder = tmp_path / names[0]
         folder.mkdir()
         found = load_representations(write(folder), missing="drop")
-        assert set(found.datasets["study"][1].tolist()) == values
+        assert set(found.datasets["study"][1].tolist()) == set(values)
+
+
+@pytest.mark.parametrize("write", [hdf5, eva])
+def test_numbers_of_every_type_are_kept(tmp_path, write, monkeypatch):
+    kinds = [np.zeros(3, dtype=np.int64), *np.eye(3) / 3]
+    rows = [kinds[row % 4] for row in range(N)]
+    monkeypatch.setitem(globals(), "FEATURES", {"deep": rows})
+    (X,) = load_representations(write(tmp_path)).datasets["study"][0].values()
+    assert_array_equal(X, rows)
 
 
 def test_a_missing_file_is_not_said_to_be_no_directory(tmp_path):

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -340,8 +340,7 @@ class BayesianPerceptron(nn.Module):
         """Draw logits (n, C) of rows (n, d), with fresh weights for each row."""
         for layer in self.layers[:-1]:
             x = layer(x, self.draws).relu()
-        logits: Tensor = self.layers[-1](x, self.draws)
-        return logits
+        return cast(Tensor, self.layers[-1](x, self.draws))
 
     def kl(self) -> Tensor:
         """Return the divergence of all weights from their prior in nats."""

@@ -48,7 +48,7 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         fault = f"{origins.most_common(1)[0][0]!r} occurs several times"
         cure = "save df.drop_duplicates('origin')"
         raise damaged(path, "each origin once", fault, cure)
-    labels, known = parts.labels_of(parts.parsed(table[column]))
+    labels, known = parts.labels_of(parts.parsed(table[column], path))
     files = [parts.named_in(folder, file, path) for file in table["embeddings"]]
     features = _read_vectors(files)
     ids = parts.texts_of(table["origin"], "origins")
@@ -64,6 +64,7 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
     for row, path in enumerate(files):
         vector = _read_vector(path)
         parts.check_vector(vector, features.shape[1], path.name, path.parent)
+        features = features.astype(np.result_type(features, vector), copy=False)
         features[row] = vector
     return features
 

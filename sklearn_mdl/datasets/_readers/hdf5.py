@@ -111,7 +111,7 @@ def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     columns = read_csv(table)
     key = next(name for name in (*parts.ID_NAMES, *columns) if name in columns)
     column = parts.label_column([n for n in columns if n != key], wanted, table)
-    labels = dict(zip(columns[key], parts.parsed(columns[column]), strict=True))
+    labels = dict(zip(columns[key], parts.parsed(columns[column], table), strict=True))
     groups = None
     if wanted.groups is not None:
         groups = dict(zip(columns[key], columns[wanted.groups], strict=True))
@@ -167,7 +167,8 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
         for key, item in entries.items():
             parts.check_vector(item, width, repr(key), path)
             _check_size(item)
-        features = np.empty((len(entries), width), dtype=first.dtype)
+        dtype = np.result_type(*{item.dtype for item in entries.values()})
+        features = np.empty((len(entries), width), dtype=dtype)
         for row, item in enumerate(entries.values()):
             item.read_direct(features, dest_sel=np.s_[row])
         ids = [_attribute(item, "original_id", key) for key, item in entries.items()]

@@ -15,6 +15,7 @@ from sklearn_mdl._core.validation import damaged, invalid, may_be_real
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
 LONGEST = 4096  # most characters of a label, an id or a group
+MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "None"}  # among numbers
 RECREATE = "recreate the file, for example with df.to_parquet(path)"
 
 
@@ -257,31 +258,30 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
     return np.array(texts, dtype=str)
 
 
-def parsed(texts: Sequence[str]) -> list[object]:
-    """Return cells as integers or floats, with None if empty, or else as text.
+def parsed(texts: Sequence[str], path: Path) -> list[object]:
+    """Return cells of a table as integers, floats or text, with None if empty.
 
-    Integers written like 01 or 1_1 are text, since they may be names of classes.
+    Long integers and those written like 01 or 1_1 are text, since they may be names of
+    classes. Among numbers, NA and the like are None.
 
     Raises
     ------
     ValueError
         If a real number is written in two ways. These may be the names of two classes.
     """
-    given = {*texts} - {""}
+    given, seen = {*texts} - MISSING, dict[str, str]()
     with suppress(ValueError):
-        if {str(int(text)) for text in given} != given:
-            return list(texts)
-        return [int(text) if text else None for text in texts]
-    seen: dict[str, str] = {}
+        is_plain = {str(int(t)) for t in given if len(t) < 19} == given  # in 64 bits
+        return [(int(t) if is_plain else t) if t in given else None for t in texts]
     try:
         numbers = {text: float(text) for text in sorted(given)}
     except ValueError:
         return list(texts)
     for text, number in numbers.items():
         if (other := seen.setdefault(repr(number), text)) != text:
-            required = "different numbers if they are written differently"
-            cure = f"write equal numbers alike, or names of classes like 'c{text}'"
-            raise invalid("labels", required, [other, text], cure)
+            fault, required = f"it holds {other} and {text}", "each label in one form"
+            cure = f"write equal numbers alike, or names of classes like c{text}"
+            raise damaged(path, required, fault, cure)
     return [numbers.get(text) for text in texts]
 
 

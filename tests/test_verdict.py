@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from each_case import for_each
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
@@ -329,6 +330,21 @@ def test_bands_hold_the_mean_over_fresh_draws_of_groups(size, n_orders):
     rates = np.mean(covered, axis=0)
     assert rates.min() > 0.85
     assert rates.mean() < 0.99
+
+
+@for_each("share, n_orders", [(0.95, 1), (0.98, 4), (0.995, 4), (0.5, 2), (0.0, 1)])
+def test_bands_hold_shares_close_to_none_and_to_all(share, n_orders):
+    rng, covered = np.random.default_rng(0), []
+    starts, edges = np.arange(150), _curves._edges(150)
+    for _ in range(200):
+        labels = rng.random(150) < share
+        correct = np.stack([rng.permutation(labels) for _ in range(n_orders)])
+        found = _curves._means(
+            correct.astype(float), edges, [starts] * n_orders, 0.1, True
+        )
+        covered.append(np.abs(found[0] - share) <= found[1])
+        assert (found[1] > 0).all()
+    assert np.mean(covered, axis=0).min() > 0.85
 
 
 def test_draws_have_the_tails_of_few_orders():

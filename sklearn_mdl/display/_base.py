@@ -236,8 +236,7 @@ def architectures(estimator: Switcher) -> dict[str, list[int]]:
 def best_first(ranking: Ranking) -> list[int]:
     """Return the indices of a ranking's encoders, the best average rank first."""
     check_fitted(ranking, "average_ranks_", SCORER)
-    order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
-    return order
+    return [int(e) for e in np.argsort(ranking.average_ranks_, kind="stable")]
 
 
 def encoder_styles(ranking: Ranking) -> dict[str, int]:

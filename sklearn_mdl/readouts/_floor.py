@@ -36,8 +36,7 @@ Floats = NDArray[np.float64]
 
 def class_frequencies(counts: NDArray[np.int64]) -> Floats:
     """Return the Krichevsky-Trofimov estimate (C,) from class counts."""
-    frequencies: Floats = (counts + 0.5) / (counts.sum() + len(counts) / 2)
-    return frequencies
+    return np.asarray((counts + 0.5) / (counts.sum() + len(counts) / 2))
 
 
 def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Floats:
@@ -93,5 +92,4 @@ def complete(
 def floored(proba: Floats, counts: NDArray[np.int64]) -> Floats:
     """Mix probabilities with class frequencies, which get weight ``1 / (n + 2)``."""
     share = 1 / (counts.sum() + 2)
-    mixed: Floats = (1 - share) * proba + share * class_frequencies(counts)
-    return mixed
+    return np.asarray((1 - share) * proba + share * class_frequencies(counts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -232,5 +232,4 @@ class RowScaler:
 
 def unit_rows(x: Tensor, least: float = TINY) -> Tensor:
     """Return rows (n, d) divided by their lengths, or by ``least`` if it is larger."""
-    unit: Tensor = x / x.norm(dim=1, keepdim=True).clamp_min(max(least, TINY))
-    return unit
+    return cast(Tensor, x / x.norm(dim=1, keepdim=True).clamp_min(max(least, TINY)))

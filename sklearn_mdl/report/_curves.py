@@ -70,7 +70,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     correct = np.stack([trace.correct for trace in traces]).astype(float)
     nats = _means(losses, edges, starts, alpha)
     none = np.empty(0), np.empty(0)  # for real-valued labels
-    accuracy = _means(correct, edges, starts, alpha) if correct.size else none
+    accuracy = _means(correct, edges, starts, alpha, True) if correct.size else none
     kinds: dict[str, Floats] = {}
     for trace, cell in zip(traces, cells, strict=True):
         last = len(trace.steps) - 1
@@ -99,6 +99,7 @@ def _means(
     edges: NDArray[np.intp],
     starts: Sequence[NDArray[np.intp]],
     alpha: float,
+    is_share: bool = False,
 ) -> tuple[Floats, Floats]:
     """Return means over intervals and orders, and the half-widths of their bands.
 
@@ -112,6 +113,9 @@ def _means(
     residuals = table - np.repeat(means, sizes)
     noise = np.mean(list(map(_noise, residuals, starts)), axis=0)
     rows = np.add.reduceat(noise, edges[:-1]) / sizes**2
+    if is_share:  # equal labels do not show that others are equal (Agresti and Coull)
+        share = (sums.sum(0) + 2) / (sizes * n_orders + 4)
+        rows = np.maximum(rows, share * (1 - share) / sizes)
     shared = sizes / edges[-1]
     own = (1 - shared) / n_orders
     orders = np.zeros(len(sizes))

@@ -288,6 +288,12 @@ def test_races_are_where_the_readouts_are_ours():
     few = [LinearReadout(lr=lr, **FAST) for lr in (1e-2, 1e-6, 1e-7, 1e-8, 1e-9)]
     assert MDLReadoutSwitcher(few).resolved(30, 2).mixing.race is None
     assert MDLReadoutSwitcher.from_preset("imagenet-scratch").race is None
+    for n, is_raced in ((4, True), (3, False)):
+        weights = (
+            np.arange(len(MDLReadoutSwitcher("nets").resolved(30, 2).readouts)) < n
+        )
+        switcher = MDLReadoutSwitcher("nets", readout_weights=weights)
+        assert (switcher.resolved(30, 2).mixing.race is not None) == is_raced
 
 
 @pytest.mark.parametrize(

@@ -372,8 +372,9 @@ class Comparison:
         if not pairs:
             return []
         gains = [self._gain(both, self._paired, best) for both in pairs]
-        gains = [gain for gain in gains if gain.saved > gain.half]  # drops NaN, too
-        if not gains:
+        if not (tested := [gain for gain in gains if not math.isnan(gain.half)]):
+            return [f"What another encoder adds to {best} cannot be tested."]
+        if not (gains := [gain for gain in tested if gain.saved > gain.half]):
             return [f"Adding another encoder to {best} saves no significant amount."]
         most = max(gains, key=lambda gain: gain.saved)
         nats = rounded(most.saved, most.half)

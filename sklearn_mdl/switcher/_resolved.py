@@ -151,7 +151,8 @@ def resolved(
     forgets = any(readout.forgets for readout in readouts)
     weights = readout_weights(switcher.readout_weights, readouts)
     groups, pool = pool_of(switcher.pooling, readouts, weights, is_by_name, forgets)
-    race = race_of(switcher.race, readouts, is_by_name and not forgets)
+    n_rivals = len(readouts) if weights is None else int(np.count_nonzero(weights))
+    race = race_of(switcher.race, n_rivals, is_by_name and not forgets)
     mixing = Mixing(clone(as_prior(switcher.switching)), weights, groups, pool, race)
     learns_once = is_by_name and any(readout.learns_once for readout in readouts)
     first, last = batch_sizes(switcher.batch_size, is_by_name, learns_once)
@@ -234,12 +235,12 @@ def readout_weights(
     return weights
 
 
-def race_of(race: Racing, readouts: Sequence[Readout], may_race: bool) -> Race | None:
+def race_of(race: Racing, n_rivals: int, may_race: bool) -> Race | None:
     """Return the rule by which readouts retire, or None if they never retire."""
     if not isinstance(race, str):
         return None if race is None else clone(race)
     default = Race()  # "auto" is the only valid string
-    return default if may_race and len(readouts) >= default.min_readouts else None
+    return default if may_race and n_rivals >= default.min_readouts else None
 
 
 def pool_of(

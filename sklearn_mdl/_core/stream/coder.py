@@ -155,8 +155,7 @@ class Coder:
         """
         # A matrix product would sum in an order that depends on the threads.
         weights = self.weights[:, np.newaxis]
-        proba: Floats = np.add.reduce(weights * np.exp(values), axis=0)
-        return proba
+        return np.asarray(np.add.reduce(weights * np.exp(values), axis=0))
 
     def predict_rows(
         self, outcome: Outcome, values: Tensor, mixtures: Floats
@@ -294,8 +293,7 @@ class PooledCoder(Coder):
         """Predict the incoming row (see :meth:`Coder.predict`)."""
         switching, pool = self.shares
         pooled = self._pool.predict(mixtures[self._awake_groups])
-        proba: Floats = switching * super().predict(values, mixtures) + pool * pooled
-        return proba
+        return np.asarray(switching * super().predict(values, mixtures) + pool * pooled)
 
     def predict_rows(
         self, outcome: Outcome, values: Tensor, mixtures: Floats

@@ -742,12 +742,13 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cell_that_kills_each_process_is_the_only_one_missing():
+@pytest.mark.parametrize("budget", [None, 99.0])
+def test_a_cell_that_kills_each_process_is_the_only_one_missing(budget):
     X, y = make_blobs(40, 3, centers=2, random_state=0)
     data = {f"d{i}": ({"a": X, "b": X[:, :2]}, y) for i in range(7)}
     data["d0"] = {"a": X, "b": X[:, :1]}, y
     switcher = MDLReadoutSwitcher([RefitReadout(Hungry()), LinearReadout()])
-    options = {"n_orders": 1, "n_jobs": 2, "missing": "drop"}
+    options = {"n_orders": 1, "n_jobs": 2, "missing": "drop", "time_budget": budget}
     with pytest.warns(UserWarning, match=r"1 failed: 'b' on 'd0'.*process died"):
         found = RepresentationScorer(switcher, **options).fit(data)
     assert [(f.dataset, f.encoder) for f in found.failures_] == [("d0", "b")]
@@ -1109,6 +1110,7 @@ def run(place):
 
 
 torch.set_num_threads(1)  # forks go on with the thread that forks
+time.perf_counter = lambda: 0.0  # the page shows the seconds of every cell
 run(folder + "/warm")
 
 

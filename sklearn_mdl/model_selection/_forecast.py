@@ -155,10 +155,13 @@ def forecast(
 
 
 def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
-    """Return the smallest task, and its time in seconds estimated from a trial."""
+    """Return the smallest task, and its time in seconds estimated from a trial.
+
+    The time is 0 for classes that are not in ``OURS``, since a trial of these could
+    crash this process.
+    """
     task = min(tasks, key=lambda task: task.X.size)
-    per_row, _, _ = _trial(task)
-    return task, per_row * len(task.y)
+    return task, _trial(task)[0] * len(task.y) if _is_ours(task) else 0.0
 
 
 def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
@@ -193,13 +196,15 @@ def _is_short_and_ours(task: Task) -> bool:
     """Return True if a cell is short and only runs classes in ``OURS`` on the CPU."""
     if len(task.y) > FEW_ROWS or task.n_permutations is not None:
         return False
+    return _is_ours(task) and resolve_device(task.device).type == "cpu"
+
+
+def _is_ours(task: Task) -> bool:
     switcher = switcher_of(task)
-    if type(switcher) not in OURS or switcher.n_jobs == "processes":
-        return False
     listed = switcher.readouts
     members = listed if isinstance(listed, list | tuple) else [listed]
-    kinds = {type(readout) for readout in members}
-    return kinds <= OURS and resolve_device(task.device).type == "cpu"
+    kinds = {type(switcher), *map(type, members)}
+    return kinds <= OURS and switcher.n_jobs != "processes"
 
 
 def _is_kept(store: CellStore | None, task: Task) -> bool:

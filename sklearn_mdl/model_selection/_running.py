@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -187,12 +188,12 @@ class _Queue(Generic[T]):
     """
 
     def __init__(self, tasks: Mapping[int, T], end: float | None) -> None:
-        self.missing, self._end = dict(tasks), end
-        self._begun: set[int] = set()
+        self.missing, self._end = dict(tasks), math.inf if end is None else end
+        self._begun, self._is_late = set[int](), False
 
     def portions(self) -> Iterator[Iterator[tuple[int, T]]]:
         """Yield the tasks to run next until all are finished or have failed."""
-        while (new := self.missing.keys() - self._begun) and not self._is_late():
+        while (new := self.missing.keys() - self._begun) and not self._is_late:
             yield self._start([i for i in self.missing if i in new])
         yield self._start(self.lost())
         yield from (self._start([i]) for i in self.lost())
@@ -203,13 +204,11 @@ class _Queue(Generic[T]):
 
     def _start(self, numbers: Sequence[int]) -> Iterator[tuple[int, T]]:
         for i in numbers:
-            if i not in self._begun and self._is_late():
+            self._is_late = i not in self._begun and time.monotonic() > self._end
+            if self._is_late:
                 return
             self._begun.add(i)
             yield i, self.missing[i]
-
-    def _is_late(self) -> bool:
-        return self._end is not None and time.monotonic() > self._end
 
 
 def _warn_once(warned: Sequence[tuple[str, Any]]) -> None:

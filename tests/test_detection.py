@@ -82,6 +82,14 @@ def test_intervals_are_quantiles_over_resamples_of_each_kind():
     ]
 
 
+def test_by_default_there_are_a_thousand_resamples_from_seed_0():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    scores = rng.normal(size=40) + y
+    found = detection_measures(y, scores, n_resamples=1000, random_state=0)
+    assert found == detection_measures(y, scores)
+
+
 def test_one_resample_is_an_interval_of_one_number():
     rng = np.random.default_rng(0)
     found = detection_measures([0, 1] * 20, rng.normal(size=40), n_resamples=1)

@@ -701,6 +701,8 @@ def test_excess_is_the_code_less_what_it_would_cost_once_all_is_learned():
         0
     )
     assert excess_description_length(np.zeros(9)) == 0
+    with pytest.raises(ValueError, match=r"^`losses` must be of shape"):
+        excess_description_length([])
     # A rule among k equally likely ones that the first label reveals: log k nats.
     rule = np.array([np.log(8), *np.zeros(99)])
     assert excess_description_length(rule) == pytest.approx(np.log(8))

@@ -19,7 +19,7 @@ from switching_cases import (
 
 from sklearn_mdl import forward
 from sklearn_mdl.switching import BayesMixture, ForwardPass, smoothed_posterior
-from sklearn_mdl.switching._forward import filled_losses
+from sklearn_mdl.switching._forward import filled_losses, mixture_losses
 
 # The step from which on each expert is asleep, of six.
 RETIRED = [(6, 3, 6), (2, 6, 6), (4, 6, 2), (0, 6, 6), (6, 5, 5)]
@@ -133,6 +133,17 @@ def test_those_awake_share_what_is_left_however_little():
 def test_losses_that_no_retirement_leaves_are_refused(losses, weights, words):
     with pytest.raises(ValueError, match=words):
         forward(None, losses, weights)
+
+
+def test_a_label_costs_the_log_of_its_mixed_probability():
+    shares = np.array([[0.5, 0.5, 0], [1, 0, 0], [0.5, 0.5, 0], [0, 1, 0], [0, 0, 1]])
+    losses = np.array([[1, 2, 9], [3, 9, 9], [1, np.inf, 9], [9, np.inf, 9], [9, 9, 0]])
+    mixed = (shares * np.exp(-losses)).sum(axis=1)
+    with np.errstate(divide="ignore"):
+        assert_allclose(mixture_losses(shares, losses), -np.log(mixed))
+    shares[:, 2], losses[:, 2] = 0, np.nan  # asleep
+    found = mixture_losses(shares, losses)
+    assert_allclose(found, [*-np.log(mixed[:3]), np.inf, np.inf])
 
 
 def test_a_label_impossible_for_all_but_the_retired_costs_infinitely_much():

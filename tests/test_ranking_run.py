@@ -688,7 +688,7 @@ def test_cells_of_a_process_that_died_are_scored_again(monkeypatch):
     assert len(scored) == len(set(scored)) == 4
 
 
-@pytest.mark.parametrize("budget", [None, 99.0])
+@for_each("budget", [None, 99.0])
 def test_only_the_cell_whose_process_always_dies_has_failed(monkeypatch, budget):
     ran = []
 

@@ -419,7 +419,7 @@ def test_faults_of_labels_in_tables_are_not_said_to_be_faults_of_columns(tmp_pat
     )
 
 
-@pytest.mark.parametrize("write", [hdf5, eva])
+@for_each("write", [hdf5, eva])
 def test_names_of_classes_that_are_the_same_number_are_refused(
     tmp_path, write, monkeypatch
 ):
@@ -445,7 +445,7 @@ def test_names_of_classes_that_are_the_same_number_are_refused(
         assert set(found.datasets["study"][1].tolist()) == set(values)
 
 
-@pytest.mark.parametrize("write", [hdf5, eva])
+@for_each("write", [hdf5, eva])
 def test_numbers_of_every_type_are_kept(tmp_path, write, monkeypatch):
     kinds = [np.zeros(3, dtype=np.int64), *np.eye(3) / 3]
     rows = [kinds[row % 4] for row in range(N)]

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from each_case import for_each
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
@@ -93,7 +94,7 @@ def test_the_best_encoder_is_not_clearly_worse_if_codelengths_are_negative():
     assert budget.clearly_worse(nats) == [False, False, True, True]
 
 
-@pytest.mark.parametrize("n_orders", range(1, 10))
+@for_each("n_orders", range(1, 10))
 def test_with_time_enough_all_have_all_their_orders(n_orders, monkeypatch):
     tasks = [
         SimpleNamespace(dataset="d", encoder=e, order=o)

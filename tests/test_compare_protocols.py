@@ -280,7 +280,7 @@ def test_a_process_that_dies_leaves_a_reason(data, monkeypatch):
     def pool(**options):
         def run(calls):
             for function, args, named in calls:
-                if args[2].protocol == "selectivity":
+                if "selectivity" in args[2].protocols:
                     raise TerminatedWorkerError
                 yield function(*args, **named)
 

@@ -710,6 +710,8 @@ def test_only_the_cell_whose_process_always_dies_has_failed(monkeypatch, budget)
     assert len(scored) == len(set(scored)) == 9
     assert ran.count(("data 1", "b")) == 3
     assert max(map(ran.count, ran)) == 3  # in company twice, and alone
+    with pytest.raises(ValueError, match=r"1 failed: 'b' on 'data 1'.*process died"):
+        small().fit(study())
 
 
 def test_cells_that_started_in_time_are_scored_again_after_it(monkeypatch):

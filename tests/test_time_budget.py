@@ -10,10 +10,12 @@ from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.datasets import make_blobs
+from sklearn.naive_bayes import GaussianNB
 
 from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
+    RefitReadout,
     RepresentationScorer,
 )
 from sklearn_mdl.cli import main
@@ -46,7 +48,7 @@ def ticking(monkeypatch):
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(ticks))
     monkeypatch.setattr(running, "time", clock)
-    monkeypatch.setattr(budget, "shortest_cell", lambda tasks: (tasks[0], 0.5))
+    monkeypatch.setattr(budget, "shortest_cell", lambda tasks, n_jobs: (tasks[0], 0.5))
 
 
 def names_of(found):
@@ -154,6 +156,9 @@ def test_a_dataset_without_all_encoders_is_left_out(ticking):
 def test_a_budget_shorter_than_a_cell_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match=r"a cell \(\w+ on d\d\)"):
         scorer(time_budget=1e-6).fit(study())
+    other = MDLReadoutSwitcher([RefitReadout(GaussianNB(), schedule=3.0)])
+    with pytest.raises(ValueError, match=r"a cell \(\w+ on d\d\)"):
+        RepresentationScorer(other, time_budget=1e-6).fit(study())
     with pytest.raises(ValueError, match="time_budget"):
         scorer(time_budget=-1).fit(study())
 

@@ -339,9 +339,8 @@ def test_bands_hold_shares_close_to_none_and_to_all(share, n_orders):
     for _ in range(200):
         labels = rng.random(150) < share
         correct = np.stack([rng.permutation(labels) for _ in range(n_orders)])
-        found = _curves._means(
-            correct.astype(float), edges, [starts] * n_orders, 0.1, True
-        )
+        given = correct.astype(float), edges, [starts] * n_orders, 0.1
+        found = _curves._means(*given, is_share=True)
         covered.append(np.abs(found[0] - share) <= found[1])
         assert (found[1] > 0).all()
     assert np.mean(covered, axis=0).min() > 0.85

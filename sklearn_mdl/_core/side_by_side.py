@@ -17,7 +17,6 @@ from typing import Any, Self
 from joblib import cpu_count, effective_n_jobs
 from joblib.parallel import get_active_backend
 
-PASSES = 2  # how often a task is tried if its process dies
 # Errors that joblib and Dask raise when a process dies. They do not include the error
 # for a task that cannot be unpickled, since trying it again would not help.
 DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}

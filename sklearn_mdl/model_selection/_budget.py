@@ -94,9 +94,9 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
     return [bool(mean > max(CLEARLY * low, low / CLEARLY)) for mean, low in means]
 
 
-def check_budget(budget: float, tasks: Sequence[Task]) -> None:
+def check_budget(budget: float, tasks: Sequence[Task], n_jobs: int | None) -> None:
     """Raise ValueError if the smallest task would probably exceed the budget."""
-    task, seconds = shortest_cell(tasks)
+    task, seconds = shortest_cell(tasks, n_jobs)
     if budget < seconds:
         raise ValueError(
             f"time_budget must be at least {seconds:.3g} s for a cell ({task.encoder}"

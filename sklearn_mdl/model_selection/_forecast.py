@@ -154,14 +154,15 @@ def forecast(
     return Forecast(rows, min(jobs, most), min(at_once, most))
 
 
-def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
+def shortest_cell(tasks: Sequence[Task], n_jobs: int | None) -> tuple[Task, float]:
     """Return the smallest task, and its time in seconds estimated from a trial.
 
-    The time is 0 for classes that are not in ``OURS``, since a trial of these could
-    crash this process.
+    If cells run in parallel, the time is 0 for classes that are not in ``OURS``, since
+    a trial of these could crash this process.
     """
     task = min(tasks, key=lambda task: task.X.size)
-    return task, _trial(task)[0] * len(task.y) if _is_ours(task) else 0.0
+    may_try = effective_n_jobs(n_jobs) == 1 or _is_ours(task)
+    return task, _trial(task)[0] * len(task.y) if may_try else 0.0
 
 
 def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:

@@ -34,7 +34,6 @@ DIED = "its process died even while nothing else ran, perhaps for lack of memory
 LATE = 2.0  # seconds before a progress bar appears
 PORTION = 4  # tasks per job in a batch, for backends that return all outcomes together
 
-
 # A task is a named tuple with the fields dataset, encoder, order and device.
 T = TypeVar("T", bound=Any)
 R = TypeVar("R")
@@ -85,7 +84,7 @@ def run_tasks(
         outcomes |= kept
         missing = {i: tasks[i] for i in due if i not in kept}
         if budget is not None and missing and end is None:
-            check_budget(budget, list(missing.values()))
+            check_budget(budget, list(missing.values()), n_jobs)
             end = time.monotonic() + budget
         shown = {"verbose": verbose, "n_done": len(kept), "desc": desc}
         outcomes |= _run_missing(missing, store, n_jobs, end=end, **shown)

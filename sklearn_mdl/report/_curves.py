@@ -69,8 +69,9 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     losses = np.stack([trace.codelengths for trace in traces])
     correct = np.stack([trace.correct for trace in traces]).astype(float)
     nats = _means(losses, edges, starts, alpha)
-    none = np.empty(0), np.empty(0)  # for real-valued labels
-    accuracy = _means(correct, edges, starts, alpha, True) if correct.size else none
+    accuracy = np.empty(0), np.empty(0)  # for real-valued labels
+    if correct.size:
+        accuracy = _means(correct, edges, starts, alpha, is_share=True)
     kinds: dict[str, Floats] = {}
     for trace, cell in zip(traces, cells, strict=True):
         last = len(trace.steps) - 1
@@ -113,7 +114,7 @@ def _means(
     residuals = table - np.repeat(means, sizes)
     noise = np.mean(list(map(_noise, residuals, starts)), axis=0)
     rows = np.add.reduceat(noise, edges[:-1]) / sizes**2
-    if is_share:  # equal labels do not show that others are equal (Agresti and Coull)
+    if is_share:  # even if all are right, others may be wrong (Agresti and Coull)
         share = (sums.sum(0) + 2) / (sizes * n_orders + 4)
         rows = np.maximum(rows, share * (1 - share) / sizes)
     shared = sizes / edges[-1]

@@ -29,7 +29,7 @@ from sklearn_mdl._core.io.formats import check_format, with_format
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.safetensors_io import read_archive, read_some, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
-from sklearn_mdl._core.side_by_side import DEATHS, PASSES, Devices, watched
+from sklearn_mdl._core.side_by_side import DEATHS, Devices, watched
 from sklearn_mdl._core.stream.checkpoint import (
     TRACE,
     Checkpoint,
@@ -66,6 +66,7 @@ from sklearn_mdl.switcher._split_parts import (
     workers_of,
 )
 
+PASSES = 2  # how often a part is tried if its process dies
 ROUND_BYTES = 2**28  # size of a round's results, unless 1,024 rows need more
 JOINED = "joined.safetensors"
 

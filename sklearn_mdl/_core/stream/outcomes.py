@@ -218,8 +218,7 @@ class ClassLabels(Outcome):
         """Return log-probabilities (n, C) of the classes."""
         with np.errstate(divide="ignore"):  # weights may be zero
             log_weights = np.log(weights)[:, None, None]
-        mixed: Floats = logsumexp(log_weights + values.cpu().numpy(), axis=0)
-        return mixed
+        return np.asarray(logsumexp(log_weights + values.cpu().numpy(), axis=0))
 
     def mix_rows_with(self, mixed: Floats, pooled: Floats, shares: Floats) -> Floats:
         """Return log-probabilities (n, C) of the classes."""

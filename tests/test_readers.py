@@ -426,8 +426,8 @@ def test_names_of_classes_that_are_the_same_number_are_refused(
     names = np.resize(["1.1", "1.10", "2.7"], N)  # classes of enzymes
     monkeypatch.setitem(globals(), "LABELS", names)
     assert message(write(tmp_path)).endswith(
-        ".csv must hold each label in one form, but it holds 1.1 and 1.10; write equal "
-        "numbers alike, or names of classes like c1.10"
+        ".csv must hold numbers written in one way, but it holds 1.1, 1.10; write "
+        "equal numbers alike, or names of classes like c1.10"
     )
     for names, values in (
         (["1.1", "", "2.7"], {1.1, 2.7}),

@@ -30,7 +30,7 @@ from sklearn_mdl.model_selection._forecast import jobs_for
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
-DIED = "its process died even while nothing else ran, perhaps for lack of memory"
+DIED = "its process died, even with nothing else running, perhaps for lack of memory"
 LATE = 2.0  # seconds before a progress bar appears
 PORTION = 4  # tasks per job in a batch, for backends that return all outcomes together
 
@@ -180,10 +180,10 @@ def run_side_by_side(
 
 
 class _Queue(Generic[T]):
-    """Tasks to start, and to start again if a process dies.
+    """Tasks to start, and to start again after the death of a process.
 
-    It is not known which of the tasks that ran made the process die. So the others run
-    first, then these tasks once more, and at last each of those still left by itself.
+    Any of the tasks that were running may be the cause. So all others run first, then
+    these once more together, and finally those still left, one by one.
     """
 
     def __init__(self, tasks: Mapping[int, T], end: float | None) -> None:

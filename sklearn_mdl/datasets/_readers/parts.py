@@ -259,7 +259,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
 
 
 def parsed(texts: Sequence[str], path: Path) -> list[object]:
-    """Return cells of a table as integers, floats or text, with None if empty.
+    """Return a table's cells as integers, floats or text, with None if empty.
 
     Long integers and those written like 01 or 1_1 are text, since they may be names of
     classes. Among numbers, NA and the like are None.
@@ -279,7 +279,7 @@ def parsed(texts: Sequence[str], path: Path) -> list[object]:
         return list(texts)
     for text, number in numbers.items():
         if (other := seen.setdefault(repr(number), text)) != text:
-            fault, required = f"it holds {other} and {text}", "each label in one form"
+            required, fault = "numbers written in one way", f"it holds {other}, {text}"
             cure = f"write equal numbers alike, or names of classes like c{text}"
             raise damaged(path, required, fault, cure)
     return [numbers.get(text) for text in texts]

@@ -15,7 +15,7 @@ from sklearn_mdl._core.validation import damaged, invalid, may_be_real
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
 LONGEST = 4096  # most characters of a label, an id or a group
-MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "None"}  # among numbers
+MISSING = {"", "<NA>", "none", *"NA N/A n/a #N/A NaN nan NULL null None".split()}
 RECREATE = "recreate the file, for example with df.to_parquet(path)"
 
 
@@ -261,17 +261,19 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
 def parsed(texts: Sequence[str], path: Path) -> list[object]:
     """Return a table's cells as integers, floats or text, with None if empty.
 
-    Long integers and those written like 01 or 1_1 are text, since they may be names of
-    classes. Among numbers, NA and the like are None.
+    Spaces around texts are dropped. Long integers and those written like 01 or 1_1 are
+    text, since they may be names of classes. Among numbers, NA and the like are None.
 
     Raises
     ------
     ValueError
         If a real number is written in two ways. These may be the names of two classes.
     """
+    texts = [text.strip() for text in texts]
     given, seen = {*texts} - MISSING, dict[str, str]()
     with suppress(ValueError):
-        is_plain = {str(int(t)) for t in given if len(t) < 19} == given  # in 64 bits
+        is_plain = {str(int(t)) for t in given} == given
+        is_plain &= len(max(given, key=len)) < 19  # fits into 64 bits
         return [(int(t) if is_plain else t) if t in given else None for t in texts]
     try:
         numbers = {text: float(text) for text in sorted(given)}

@@ -332,13 +332,15 @@ def test_bands_hold_the_mean_over_fresh_draws_of_groups(size, n_orders):
     assert rates.mean() < 0.99
 
 
+@for_each("size", [1, 5])  # rows of a group are all right or all wrong
 @for_each("share, n_orders", [(0.95, 1), (0.98, 4), (0.995, 4), (0.5, 2), (0.0, 1)])
-def test_bands_hold_shares_close_to_none_and_to_all(share, n_orders):
+def test_bands_hold_shares_close_to_none_and_to_all(share, n_orders, size):
     rng, covered = np.random.default_rng(0), []
-    starts, edges = np.arange(150), _curves._edges(150)
+    starts, edges = np.arange(150) * size, _curves._edges(150) * size
     for _ in range(200):
         labels = rng.random(150) < share
         correct = np.stack([rng.permutation(labels) for _ in range(n_orders)])
+        correct = np.repeat(correct, size, axis=1)
         given = correct.astype(float), edges, [starts] * n_orders, 0.1
         found = _curves._means(*given, is_share=True)
         covered.append(np.abs(found[0] - share) <= found[1])

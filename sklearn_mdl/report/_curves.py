@@ -115,8 +115,9 @@ def _means(
     noise = np.mean(list(map(_noise, residuals, starts)), axis=0)
     rows = np.add.reduceat(noise, edges[:-1]) / sizes**2
     if is_share:  # even if all are right, others may be wrong (Agresti and Coull)
-        share = (sums.sum(0) + 2) / (sizes * n_orders + 4)
-        rows = np.maximum(rows, share * (1 - share) / sizes)
+        groups = np.maximum(np.diff(np.searchsorted(starts[0], edges)), 1)
+        share = means + (2 - 4 * means) / (groups * n_orders + 4)
+        rows += np.maximum(share * (1 - share) - means * (1 - means), 0) / groups
     shared = sizes / edges[-1]
     own = (1 - shared) / n_orders
     orders = np.zeros(len(sizes))

@@ -382,9 +382,7 @@ class PoolPass(GroupPass):
 
     def _with_floor(self, proba: Floats) -> Floats:
         """Mix probabilities (..., C) with the uniform distribution."""
-        mixed: Floats = proba * (1 - self._floor)
-        mixed += self._floor / self._shape[1]
-        return mixed
+        return np.asarray(proba * (1 - self._floor) + self._floor / self._shape[1])
 
     def _pooled(self, scores: Floats) -> Floats:
         """Return the pool's probabilities (C,) before the floor is mixed in."""

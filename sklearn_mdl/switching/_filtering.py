@@ -97,8 +97,7 @@ class MarkovFilter:
     @property
     def weights(self) -> Floats:
         """Probability (K,) of each expert at the next step."""
-        weights: Floats = np.add.reduce(self._unscaled(), axis=0)
-        return weights
+        return np.asarray(np.add.reduce(self._unscaled(), axis=0))
 
     def rates(self, n_steps: int) -> Floats | None:
         """Return the probability (n,) of a redraw on entering each of the next steps.
@@ -123,8 +122,7 @@ class MarkovFilter:
         state = self._unscaled()
         for t in range(self.t + 1, self.t + n_steps + 1):
             state = apply(state, self.w, self.prior.transition(t))
-        weights: Floats = np.add.reduce(state, axis=0)
-        return weights
+        return np.asarray(np.add.reduce(state, axis=0))
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
         """Process losses (n, K), and return weights predicted from some rows.
@@ -188,6 +186,9 @@ class MarkovFilter:
         shifts = row_minima(losses)
         likelihoods = np.exp(shifts[:, np.newaxis] - losses)
         state, t, w, transition = self.state, self.t, self.w, self.prior.transition
+        rates = self.rates(len(losses))  # much faster than applying transitions
+        if rates is not None:
+            kept, drawn = (1.0 - rates).tolist(), rates[:, np.newaxis] * w
         for i, shift in enumerate(shifts.tolist()):
             np.add.reduce(state, axis=0, out=posterior[i])
             joint = state * likelihoods[i]
@@ -201,7 +202,10 @@ class MarkovFilter:
             if states is not None:
                 states.append(logs(joint))
             t += 1
-            state = apply(joint, w, transition(t))
+            if rates is None:
+                state = apply(joint, w, transition(t))
+            else:
+                state = kept[i] * joint + drawn[i]
         self.state, self.t = state, t
 
     def _step(self, row: Coding) -> Floats:
@@ -319,8 +323,7 @@ class CumulativeFilter:
     @property
     def weights(self) -> Floats:
         """Probability (K,) of each expert at the next step."""
-        weights: Floats = softmax(self.scores[np.newaxis, :])[0][0]
-        return weights
+        return np.asarray(softmax(self.scores[np.newaxis, :])[0][0])
 
     @property
     def log_weights(self) -> Floats:

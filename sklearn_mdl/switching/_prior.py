@@ -224,8 +224,9 @@ class Transition(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """True for one-row states, if a redraw may return the previous expert."""
-        fixed = self.enter is not None and not (self.ageing or self.others)
-        return fixed and len(self.draw) == 1
+        if self.enter is None or self.ageing or self.others:
+            return False
+        return len(self.draw) == len(self.enter) == 1
 
 
 def apply(state: Floats, w: Floats, transition: Transition) -> Floats:
@@ -247,9 +248,7 @@ def apply(state: Floats, w: Floats, transition: Transition) -> Floats:
     if others:
         return _apply_others(state, w, draw[0])
     if enter is not None and len(state) == len(enter) == 1 and not ageing:
-        alpha = draw[0]
-        moved: Floats = (1.0 - alpha) * state + alpha * w
-        return moved
+        return np.asarray((1.0 - draw[0]) * state + draw[0] * w)
     kept = (1.0 - draw)[:, np.newaxis] * state
     leaving = draw * np.add.reduce(state, axis=1)
     zeros = np.zeros((1, kept.shape[1]))

@@ -80,25 +80,24 @@ class GroupedShare:
             impossible for all awake experts of a group, the cost is infinite and the
             label does not affect the group's weights.
         """
-        asleep = np.isnan(losses)
-        some_sleep = np.count_nonzero(asleep) > 0  # much faster than np.any
-        if some_sleep:
-            losses = np.where(asleep, np.inf, losses)
-        shifts = np.minimum.reduceat(losses, self._starts)
+        shifts = np.minimum.reduceat(losses, self._starts)  # NaN if an expert sleeps
         finite = np.isfinite(shifts)
-        some_infinite = np.count_nonzero(finite) < len(finite)
-        if some_infinite:
+        irregular = np.count_nonzero(finite) < len(finite)  # much faster than np.any
+        if irregular:
+            asleep = np.isnan(losses)
+            losses = np.where(asleep, np.inf, losses)
+            shifts = np.minimum.reduceat(losses, self._starts)
+            finite = np.isfinite(shifts)
             shifts = np.where(finite, shifts, 0.0)
         joint = np.exp(shifts[self._members] - losses)
         joint *= self.weights
         totals = np.add.reduceat(joint, self._starts)
-        if some_sleep:
+        if irregular:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
             # Groups whose experts are all awake need no correction.
             partly = np.logical_or.reduceat(asleep, self._starts) & finite
             np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)
-        if some_infinite:
             np.copyto(joint, self.weights, where=~finite[self._members])
             totals = np.where(finite, totals, 1.0)
         joint /= totals[self._members]
@@ -109,7 +108,7 @@ class GroupedShare:
         else:
             self.weights = joint + (self._prior - joint) * self._rate
         codelengths: Floats = shifts - np.log(totals)
-        if some_infinite:
+        if irregular:
             codelengths[~finite] = np.inf
         return codelengths
 
@@ -160,8 +159,7 @@ class LearnedGroupedShare:
         """Return the weights (K,) after ``n_steps`` further steps without labels."""
         shares = self._by_rate(self._share.ahead(n_steps))
         posterior = np.repeat(self.posterior, self._sizes, axis=1)
-        weights: Floats = np.add.reduce(posterior * shares)
-        return weights
+        return np.asarray(np.add.reduce(posterior * shares))
 
     def _by_rate(self, values: Floats) -> Floats:
         """Return values of all copies as an array with one row per rate."""
@@ -183,8 +181,7 @@ class LearnedGroupedShare:
         joint = self.posterior * np.exp(-excesses)
         totals = np.add.reduce(joint)
         self.posterior = joint / totals
-        codelengths: Floats = least - np.log(totals)
-        return codelengths
+        return np.asarray(least - np.log(totals))
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the weights under each rate, and the posterior over rates."""

@@ -223,8 +223,7 @@ class ClassLabels(Outcome):
     def mix_rows_with(self, mixed: Floats, pooled: Floats, shares: Floats) -> Floats:
         """Return log-probabilities (n, C) of the classes."""
         both = np.stack([mixed, np.log(pooled)], -1)
-        log_proba: Floats = logsumexp(both, axis=-1, b=shares)
-        return log_proba
+        return np.asarray(logsumexp(both, axis=-1, b=shares))
 
     def summarise(self, mixed: Floats) -> Floats:
         """Return summaries (n, 3) as :func:`sklearn_mdl.metrics.summarise` does."""

@@ -15,7 +15,8 @@ from sklearn_mdl._core.validation import damaged, invalid, may_be_real
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
 LONGEST = 4096  # most characters of a label, an id or a group
-MISSING = {"", "<NA>", "none", *"NA N/A n/a #N/A NaN nan NULL null None".split()}
+MISSING = {"", "#N/A", "<NA>", "N/A", "n/a", "NA", "NaN", "nan", "None", "none"}
+MISSING |= {"NULL", "null"}
 RECREATE = "recreate the file, for example with df.to_parquet(path)"
 
 

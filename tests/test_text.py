@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from each_case import for_each
 from memory_limit import two_gigabytes
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -116,6 +117,24 @@ def test_texts_of_few_different_words_have_as_many_features(answers, tmp_path):
     least = len({word for answer in answers for word in answer.split()})
     assert len(labels) == 60
     assert features["words"].shape[1] == features["characters"].shape[1] >= least
+
+
+@for_each(
+    "cells, more, labels",
+    [
+        (["0.5", "1.25", "NULL"], [], {0.5, 1.25}),
+        (["1.1", "1.10", ""], ["--targets", "real"], {1.1}),
+        (["1.1", "1.10", ""], ["--targets", "classes"], {"1.1", "1.10"}),
+        (["1", "2", "NA"], [], {1, 2}),
+        (["01", "high", "NA"], [], {"01", "high", "NA"}),
+    ],
+)
+def test_labels_of_a_csv_file_are_numbers_or_text(cells, more, labels, tmp_path):
+    rows = [(f"{'good' if i % 2 else 'bad'} film", cells[i % 3]) for i in range(30)]
+    path = write_table(tmp_path / "t.csv", rows)
+    rank = ["rank", str(path), "--missing", "drop", *more]
+    found = encoded_table(make_parser().parse_args(rank))
+    assert set(found.datasets["t"][1].tolist()) == labels
 
 
 @pytest.mark.parametrize(

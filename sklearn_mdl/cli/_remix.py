@@ -147,14 +147,10 @@ def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> list[str]:
     sklearn_mdl.report.write_rows(table, ["examples seen", *names], rows)
     written = [codelengths.name, table.name]
     if trace.kinds is not None and _options.can_draw():
-        _draw(figure, trace.posterior, names)
+        import matplotlib.pyplot as plt
+
+        display = sklearn_mdl.PosteriorDisplay(trace.posterior, names).plot()
+        display.figure_.savefig(figure, dpi=150, bbox_inches="tight")
+        plt.close(display.figure_)
         written.append(figure.name)
     return written
-
-
-def _draw(path: Path, posterior: np.ndarray, names: list[str]) -> None:
-    import matplotlib.pyplot as plt
-
-    display = sklearn_mdl.PosteriorDisplay(posterior, names).plot()
-    display.figure_.savefig(path, dpi=150, bbox_inches="tight")
-    plt.close(display.figure_)

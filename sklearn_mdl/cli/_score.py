@@ -97,7 +97,6 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
         others = {"label frequencies": frequencies, "labels alone": labels_only}
         accuracy = switcher.measures().accuracy
         head = f"{n_classes} classes, {accuracy:.1%} of labels predicted correctly"
-    saved = uniform - nats
     ratio = f", compression {uniform / nats:.2f}" if others else ""
     best = int(np.argmin(switcher.readout_codelengths_))
     names = sklearn_mdl.model_selection
@@ -110,7 +109,7 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
         f"{n} examples, {switcher.n_features_in_} features, {head}",
         *(_options.nats_line(name, width, code, n) for name, code in codes.items()),
         *(f"{name:<{width}} {code:12.1f} nats" for name, code in others.items()),
-        f"{_options.nats_line('saved', width, saved, n)}{ratio}",
+        f"{_options.nats_line('saved', width, uniform - nats, n)}{ratio}",
         f"{'best readout':<{width}} {switcher.readout_codelengths_[best]:12.1f} nats  "
         f"{switcher.readout_names_[best]}",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def encoded_table(options: argparse.Namespace) -> Representations:
         with readable(path, "numbers as labels", cure, ValueError):
             by_row = [np.array(table["label"], np.float64)]
     else:
-        by_row = [sklearn_mdl.datasets.texts_of(table["label"], "labels")]
+        by_row = [sklearn_mdl.datasets.labels_of(table["label"])[0]]
     if options.groups:
         by_row.append(sklearn_mdl.datasets.groups_of(table["groups"], path))
     with readable(path, "texts of several words", "pass another --text", ValueError):
@@ -61,13 +61,13 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     return sklearn_mdl.datasets.Representations(kind, datasets, {}, notes)
 
 
-def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[str]]:
+def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[Any]], list[str]]:
     """Return the columns of the rows with a label, and notes on dropped rows.
 
     The keys of the columns are the names of the options.
     """
     path = options.features
-    columns = sklearn_mdl.datasets.read_csv(path)
+    columns: dict[str, list[Any]] = sklearn_mdl.datasets.read_csv(path)
     names = {name: getattr(options, name) or name for name in ("text", "label")}
     if options.groups:
         names["groups"] = options.groups
@@ -83,7 +83,10 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
                 f"got {name!r}; pass --{option} "
                 f"{next((c for c in columns if c not in names.values()), 'COLUMN')}"
             )
-    known = [bool(label) for label in columns[names["label"]]]
+    label = names["label"]
+    if options.targets == "auto":
+        columns[label] = sklearn_mdl.datasets.parsed(columns[label], path)
+    known = [cell not in (None, "") for cell in columns[label]]
     n_lost = known.count(False)
     if n_lost and options.missing == "raise":
         raise ValueError(

@@ -11,7 +11,8 @@ from sklearn_mdl.datasets._readers.loading import load_representations
 from sklearn_mdl.datasets._readers.parts import (
     Representations,
     groups_of as groups_of,
-    texts_of as texts_of,
+    labels_of as labels_of,
+    parsed as parsed,
 )
 from sklearn_mdl.datasets._readers.shards import stage_rows
 from sklearn_mdl.datasets._readers.text_tables import read_csv as read_csv

@@ -238,8 +238,7 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
         raise invalid("labels", required, given, "save [str(label) for label in y]")
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
-    labels = iter(present)
-    filled = [next(labels) if k else present[0] for k in known]
+    filled = [v if k else present[0] for v, k in zip(values, known, strict=True)]
     return (texts_of(filled, "labels") if kinds == {str} else np.asarray(filled)), known
 
 

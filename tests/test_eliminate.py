@@ -89,6 +89,22 @@ def test_labels_to_leave_are_those_of_the_race_in_the_first_order():
     assert found
 
 
+def test_a_failed_race_ends_with_the_labels_before(monkeypatch):
+    update, out = EncoderRace.update, {}
+
+    def failing(race, features, y):
+        if race.n_labels_ == end:
+            raise MemoryError("no memory left")
+        return update(race, features, y)
+
+    monkeypatch.setattr(EncoderRace, "update", failing)
+    for end in (0, 64):
+        with pytest.warns(UserWarning, match="'a' stopped after MemoryError"):
+            out[end] = scorer(n_orders=1).fit({"a": dataset(0)}).eliminated_
+    monkeypatch.undo()
+    assert out == {0: {}, 64: scorer(n_orders=1).fit({"a": dataset(0)}).eliminated_}
+
+
 @pytest.mark.slow
 def test_groups_are_not_raced_and_real_labels_are():
     features, y = dataset(0)

@@ -205,8 +205,7 @@ def _labels(
 def encoded(y: ArrayLike, n_classes: int | None) -> tuple[list[int], int]:
     """Return labels as integers from 0, and the number of classes of the code."""
     codes, _, n_classes = _labels(y, n_classes)
-    labels: list[int] = codes.tolist()
-    return labels, n_classes
+    return codes.tolist(), n_classes
 
 
 def checked_count(name: str, value: int, least: int) -> int:

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
+from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._race import EncoderRace
 from sklearn_mdl.model_selection._tasks import Task, draw_order
@@ -70,7 +71,12 @@ def _race(tasks: Sequence[Task], alpha: float) -> EncoderRace:
     order = draw_order(first.seed, first.order, len(first.y))
     for start in range(0, len(order), BLOCK):
         rows = order[start : start + BLOCK]
-        race.update({name: features[name][rows] for name in race.alive_}, first.y[rows])
+        some = {name: features[name][rows] for name in race.alive_}
+        try:
+            race.update(some, first.y[rows])
+        except Exception as error:  # may concern a single cell, which is run later
+            warn_caller(f"The race on {first.dataset!r} stopped after {error!r}")
+            break
         if race.should_stop_:
             break
     return race

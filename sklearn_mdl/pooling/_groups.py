@@ -76,5 +76,4 @@ def without(
     rows = hessian[~gone]
     left: Floats = rows[:, ~gone]
     moved = np.linalg.solve(left, rows[:, gone] @ weights[gone])
-    remaining: Floats = weights[~gone] + moved
-    return remaining, left
+    return np.asarray(weights[~gone] + moved), left

@@ -282,8 +282,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
             arrays = trace.file("mixtures"), trace.file("labels")
             mixtures = KindMixtures(self.pool_kinds_, *arrays)
         known = trace.known[:-1]
-        in_time = (known == np.arange(len(known))).all()
-        delayed = None if in_time else known
+        delayed = None if (known == np.arange(len(known))).all() else known
         stored = self._described(trace.losses, self.settings_)
         return replace(stored, mixtures=mixtures, known=delayed)
 

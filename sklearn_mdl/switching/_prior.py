@@ -337,5 +337,4 @@ def _apply_others(
     leave = np.divide(alpha, rest, out=np.zeros_like(w), where=rest > 0)
     before, after = (w, leave) if adjoint else (leave, w)
     kept = np.where(leave > 0, 1.0 - alpha, 1.0) * values[0]
-    moved: Floats = kept + after * sums_of_others(before * values[0])
-    return moved[np.newaxis]
+    return np.asarray(kept + after * sums_of_others(before * values[0]))[np.newaxis]

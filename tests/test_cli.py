@@ -1224,9 +1224,13 @@ def test_a_closed_pipe_ends_a_command_without_a_message(fitted):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_a_command_needs_no_standard_output(fitted, monkeypatch):
+def test_a_command_needs_no_standard_output_and_error(fitted, files, monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)  # pythonw.exe, services
     assert main(["remix", fitted[1]]) == 0
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["score", *files]) == 0
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["score", "missing.npy", files[1]]) == 2
 
 
 def test_a_fault_of_ours_is_not_hidden(files, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     The status is 0, 2 after a reported error, 130 if you interrupt the command, and 141
     if another program stops reading its output, as in ``sklearn-mdl ... | head``.
     """
+    sys.stderr = sys.stderr or io.StringIO()  # None if it is closed
     options = make_parser().parse_args(arguments)
     if hasattr(sys.stdout, "reconfigure"):  # print every name, as standard error does
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -287,8 +287,7 @@ def _unfitted_copy(estimator: Any) -> Any:
     if not isinstance(estimator, OnlineEstimator):
         raise _unfit("refit_codelength_scorer", estimator)
     check_is_fitted(estimator)
-    n_rows = len(estimator.codelengths_)
-    _refuse_grouped("refit_codelength_scorer", estimator, n_rows)
+    _refuse_grouped("refit_codelength_scorer", estimator, len(estimator.codelengths_))
     copied = clone(estimator)
     _detach(copied, estimator._seed)
     return copied

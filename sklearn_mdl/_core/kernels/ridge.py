@@ -293,8 +293,7 @@ class ForwardRidge:
         variances = own + self.alphas[:, None] - joined.square().sum(2)
         if pending is None:
             return means, variances
-        n_own = pending.errors.shape[1]
-        near = torch.bmm(pending.block.cross[:, :n_own], joined.mT)
+        near = torch.bmm(pending.block.cross[:, : pending.errors.shape[1]], joined.mT)
         return pending.completed(means, variances, pending.near - near)
 
     def solve(self, known: Tensor) -> Tensor:

@@ -440,6 +440,7 @@ def test_names_of_classes_that_are_the_same_number_are_refused(
         (["3", "", ""], {3}),
         (["01", "02", "NA"], {"01", "02"}),
         (["1_1", "11", "2"], {"1_1", "11", "2"}),
+        (["1_1", "2.5"], {"1_1", "2.5"}),
         (["9223372036854775808", "9223372036854775809"],) * 2,
         (["a", "NA", "b"], {"a", "NA", "b"}),
     ):
@@ -727,11 +728,14 @@ def test_escape_sequences_of_names_are_shown(tmp_path):
     assert r"\x1b]0;a\x07" in str(load_representations(path))
 
 
-def test_a_column_named_twice_is_refused(tmp_path):
+def test_columns_named_twice_or_separated_by_other_signs_are_refused(tmp_path):
     table = b"id,label,label\n" + b"".join(b"row%d,a,b\n" % i for i in range(N))
     path = hdf5(tmp_path)
     (path / "labels.csv").write_bytes(table)
     assert "names 'label' twice" in message(path)
+    for other in (b";", b"\t"):
+        (path / "labels.csv").write_bytes(table.replace(b",", other))
+        assert "must hold cells separated by commas, but" in message(path)
     path = eva(tmp_path / "eva")
     manifest = path / "deep" / "study" / "manifest.csv"
     lines = manifest.read_text().splitlines()

@@ -322,8 +322,7 @@ def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
         warnings.warn(text, stacklevel=2)
     proba = switcher.predict_proba(X[known])
     places = (y[known][:, np.newaxis] == switcher.classes_).argmax(1)
-    right: Array = np.log(proba[np.arange(len(places)), places])
-    return -float(right.mean())
+    return -float(np.log(proba[np.arange(len(places)), places]).mean())
 
 
 def _saved_by_order(estimator: MDLReadoutSwitcher, train: Rows) -> float:

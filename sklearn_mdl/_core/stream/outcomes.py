@@ -177,8 +177,7 @@ class ClassLabels(Outcome):
 
     def fresh(self) -> Self:
         """Return a copy that has observed no labels."""
-        named = self.n_numbers if self.n_named is None else self.n_named
-        return type(self)(named)
+        return type(self)(self.n_numbers if self.n_named is None else self.n_named)
 
     def bounded(self, values: Tensor) -> Tensor:
         """Return log-probabilities (K, n, C), with a lower bound that limits losses."""

@@ -276,7 +276,8 @@ def parsed(texts: Sequence[str], path: Path) -> list[object]:
         is_plain &= len(max(given, key=len)) < 19  # fits into 64 bits
         return [(int(t) if is_plain else t) if t in given else None for t in texts]
     try:
-        numbers = {text: float(text) for text in sorted(given)}
+        # float would read 1_1 as 11.
+        numbers = {text: float(text.replace("_", "?")) for text in sorted(given)}
     except ValueError:
         return list(texts)
     for text, number in numbers.items():

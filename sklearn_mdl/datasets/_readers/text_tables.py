@@ -24,6 +24,9 @@ def read_csv(path: Path) -> dict[str, list[str]]:
         path.open(newline="", encoding="utf-8-sig") as file,
     ):
         header, *rows = csv.reader(file)
+    if len(header) == 1 and not {";", "\t"}.isdisjoint(header[0]):
+        fault = f"its header is {header[0]!r}"
+        raise damaged(path, "cells separated by commas", fault, cure)
     twice = [name for i, name in enumerate(header) if name in header[:i]]
     if twice:
         fault = f"its header names {twice[0]!r} twice"

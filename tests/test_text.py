@@ -123,8 +123,11 @@ def test_texts_of_few_different_words_have_as_many_features(answers, tmp_path):
     "cells, more, labels",
     [
         (["0.5", "1.25", "NULL"], [], {0.5, 1.25}),
+        (["1.0", "2.0", "-NAN"], [], {1.0, 2.0}),
         (["1.1", "1.10", ""], ["--targets", "real"], {1.1}),
-        (["1.1", "1.10", ""], ["--targets", "classes"], {"1.1", "1.10"}),
+        (["1950", "NA", "1951"], ["--targets", "real"], {1950.0, 1951.0}),
+        (["1.1", "1.10", " "], ["--targets", "classes"], {"1.1", "1.10"}),
+        ([" pos", "neg", "pos "], ["--targets", "classes"], {"pos", "neg"}),
         (["1", "2", "NA"], [], {1, 2}),
         (["01", "high", "NA"], [], {"01", "high", "NA"}),
     ],

@@ -84,8 +84,9 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[Any]], list[s
                 f"{next((c for c in columns if c not in names.values()), 'COLUMN')}"
             )
     label = names["label"]
-    if options.targets == "auto":
-        columns[label] = sklearn_mdl.datasets.parsed(columns[label], path)
+    if options.targets != "classes":
+        is_real = options.targets == "real"
+        columns[label] = sklearn_mdl.datasets.parsed(columns[label], path, is_real)
     known = [cell not in (None, "") for cell in columns[label]]
     n_lost = known.count(False)
     if n_lost and options.missing == "raise":

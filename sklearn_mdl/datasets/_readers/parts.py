@@ -258,34 +258,34 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
     return np.array(texts, dtype=str)
 
 
-def parsed(texts: Sequence[str], path: Path) -> list[object]:
+def parsed(texts: Sequence[str], path: Path, is_real: bool = False) -> list[object]:
     """Return a table's cells as integers, floats or text, with None if empty.
 
-    Spaces around texts are dropped. Long integers and those written like 01 or 1_1 are
-    text, since they may be names of classes. Among numbers, NA and the like are None.
+    Long integers and those written like 01 or 1_1 are text, since they may be names of
+    classes. Among numbers, NA and the like are None.
 
     Raises
     ------
     ValueError
-        If a real number is written in two ways. These may be the names of two classes.
+        If a real number is written in two ways, unless ``is_real`` says that all cells
+        are real numbers. Otherwise these may be the names of two classes.
     """
-    texts = [text.strip() for text in texts]
     given, seen = {*texts} - MISSING, dict[str, str]()
     with suppress(ValueError):
         is_plain = {str(int(t)) for t in given} == given
         is_plain &= len(max(given, key=len)) < 19  # fits into 64 bits
         return [(int(t) if is_plain else t) if t in given else None for t in texts]
     try:
-        # float would read 1_1 as 11.
-        numbers = {text: float(text.replace("_", "?")) for text in sorted(given)}
+        # float would read 1_1 as 11. NaN in any spelling is no label.
+        values = {t: x for t in sorted(given) if (x := float(t.replace("_", "?"))) == x}
     except ValueError:
         return list(texts)
-    for text, number in numbers.items():
-        if (other := seen.setdefault(repr(number), text)) != text:
+    for text, number in values.items():
+        if (other := seen.setdefault(repr(number), text)) != text and not is_real:
             required, fault = "numbers written in one way", f"it holds {other}, {text}"
             cure = f"write equal numbers alike, or names of classes like c{text}"
             raise damaged(path, required, fault, cure)
-    return [numbers.get(text) for text in texts]
+    return [values.get(text) for text in texts]
 
 
 def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:

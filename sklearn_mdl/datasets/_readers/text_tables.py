@@ -10,7 +10,7 @@ from sklearn_mdl._core.validation import damaged
 
 
 def read_csv(path: Path) -> dict[str, list[str]]:
-    """Return the columns of a CSV file as text, keyed by name.
+    """Return the columns of a CSV file as text, without spaces around it, by name.
 
     Raises
     ------
@@ -23,7 +23,7 @@ def read_csv(path: Path) -> dict[str, list[str]]:
         readable(path, "a CSV table with a header", cure, ValueError, csv.Error),
         path.open(newline="", encoding="utf-8-sig") as file,
     ):
-        header, *rows = csv.reader(file)
+        header, *rows = ([cell.strip() for cell in row] for row in csv.reader(file))
     if len(header) == 1 and not {";", "\t"}.isdisjoint(header[0]):
         fault = f"its header is {header[0]!r}"
         raise damaged(path, "cells separated by commas", fault, cure)

@@ -115,7 +115,8 @@ def test_half_a_letter_is_waited_for(study, monkeypatch):
     path.write_bytes(data[:7])
     monkeypatch.setattr(_race.time, "sleep", lambda _: path.write_bytes(data))
     options = Namespace(labels=path, once=False, classes=2)
-    steps = _race._steps(options, np.empty(0))
+    new = Namespace(labels_=np.empty(0), should_stop_=False)
+    steps = _race._steps(options, new)
     assert [next(steps), next(steps)] == [["Kühe"], ["Öl"]]
 
 
@@ -136,6 +137,13 @@ def test_an_earlier_line_may_not_change(study, capsys):
     path.write_text(good + f"{labels[9]}")  # the last line without an end
     assert race(study, "--once") == 0
     assert "10 labels: 2 of 2 encoders left" in capsys.readouterr().out
+    path.write_text("\n".join(labels) + "\n")
+    for more in ("", "cow\n"):  # once the race has stopped, more labels do not matter
+        path.write_text(path.read_text() + more)
+        assert race(study) == 0
+        assert "'good' leads after 70 labels." in capsys.readouterr().out
+    path.write_text("emu\n" + path.read_text().partition("\n")[2])
+    assert held in complaint(capsys, race(study))
 
 
 def test_labels_that_cannot_be_are_refused(study, capsys):

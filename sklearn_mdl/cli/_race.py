@@ -7,8 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 import sklearn_mdl
 from sklearn_mdl.cli import _options
@@ -69,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
     if not race.should_stop_:
         row, place = race.n_labels_ + 1, options.labels or "standard input"
         print(f"waiting for the label of row {row} in {place}", flush=True)
-    for texts in () if race.should_stop_ else _steps(options, race.labels_):
+    for texts in _steps(options, race):
         start, end = race.n_labels_, race.n_labels_ + len(texts)
         if end > n_rows:
             raise ValueError(
@@ -99,21 +98,24 @@ def _switcher(options: argparse.Namespace) -> sklearn_mdl.model_selection.Switch
     return kind(_options.readouts_of(options) if options.readouts else usual)
 
 
-def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]]:
-    """Yield new labels as text, from standard input or from lines added to a file."""
+def _steps(options: argparse.Namespace, race: Any) -> Iterator[list[str]]:
+    """Yield new labels as text, from standard input or from lines added to a file.
+
+    The labels of a race that has stopped are checked, but no new ones are yielded.
+    """
     if options.labels is None:
-        for line in sys.stdin:
+        for line in () if race.should_stop_ else sys.stdin:
             yield [line.strip()]
         return
-    seen = [str(label) for label in known]
+    seen = [str(label) for label in race.labels_]
     while True:
         lines = _lines_of(options.labels, whole=not options.once, begun=bool(seen))
         _check_former(options.labels, lines, seen, options.classes is None)
-        new = lines[len(seen) :]
+        new = [] if race.should_stop_ else lines[len(seen) :]
         if new:
             seen += new
             yield new
-        elif options.once:
+        elif options.once or race.should_stop_:
             return
         else:
             time.sleep(POLL_SECONDS)

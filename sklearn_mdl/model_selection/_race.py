@@ -128,7 +128,8 @@ class EncoderRace(BaseEstimator):
         ``MDLReadoutSwitcher("closed-form")``.
     folder : path-like, default=None
         Folder in which every update is saved immediately. If you create an EncoderRace
-        with the same settings and folder again, it resumes the saved race.
+        with the same settings and folder again, it resumes the saved race. After
+        ``race.resume()``, continue with row ``race.n_labels_``.
     random_state : int, default=0
         Seed of all switchers.
 

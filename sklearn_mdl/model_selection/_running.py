@@ -280,8 +280,7 @@ class RemoteMap(NamedTuple):
             return None
         reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
         before = -sum(r for r in reach if r < 0)  # bytes before the first element
-        place = array.ctypes.data - root.ctypes.data
-        start = root.offset + place - before
+        start = root.offset + array.ctypes.data - root.ctypes.data - before
         n_bytes = sum(map(abs, reach)) + array.itemsize
         layout = array.shape, array.dtype, before, array.strides
         return cls(str(root.filename), start, n_bytes, *layout)

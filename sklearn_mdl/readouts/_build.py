@@ -82,8 +82,7 @@ def plan_stacks(
             shares = -(-whole * n_jobs // total) if n_jobs > 1 else 1
             n_parts = max(-(-state // CACHE), min(shares, state // WORTH_A_JOB), 1)
             n_parts = min(counts[shape], n_parts)
-        parts = _cut(members, n_parts)
-        plan += [(whole / n_parts, shape, part) for part in parts]
+        plan += [(whole / n_parts, shape, part) for part in _cut(members, n_parts)]
     plan.sort(key=lambda entry: -entry[0])  # the sort is stable
     return [(shape, part) for _, shape, part in plan]
 

@@ -93,8 +93,18 @@
 
   const number = (x) => Number(x.toPrecision(3)).toLocaleString("en");
   const reading = (measure, x) => (measure === "accuracy" ? `${(100 * x).toFixed(1)}%` : number(x));
+  const round = (_, axis, low, high) => { // 20, 30 ... 90, 100, 200: uPlot would begin at the first label
+    const places = [];
+    for (let step = 10 ** Math.floor(Math.log10(Math.max(low, 1))); step <= high; step *= 10)
+      for (let k = 1; k < 10; k++) if (k * step >= low && k * step <= high) places.push(k * step);
+    return places;
+  };
+  const labelled = (chart, places) => { // 20, 50, 100, 200 if there is room, otherwise 10, 100
+    const first = chart.valToPos(10, "x") - chart.valToPos(1, "x") > 180 ? /^[125]/ : /^1/;
+    return places.map((x) => (first.test(x) ? x : null));
+  };
   const axes = (measure) => [
-    { label: "labels seen", stroke: colour("--soft"), grid: { stroke: colour("--rule"), width: 1 },
+    { label: "labels seen", ...(state.log ? { splits: round, filter: labelled } : {}), stroke: colour("--soft"), grid: { stroke: colour("--rule"), width: 1 },
       ticks: { show: false }, size: 34, labelSize: 18, labelFont: "12px system-ui", font: "12px system-ui",
       values: (_, ticks) => ticks.map((x) => (x === null ? "" : x.toLocaleString("en"))) },
     { label: measure === "nats" ? "nats per label" : measure, stroke: colour("--soft"),

@@ -304,7 +304,8 @@ def named_lines(group: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
     The lowest ``group`` comes first and, within a group, the lowest ``last`` value.
     """
     check_positive("max_named", max_named, 12)
-    return [*map(int, np.lexsort(np.stack([last, group]))[:max_named])]
+    order: list[int] = np.lexsort(np.stack([last, group])).tolist()
+    return order[:max_named]
 
 
 # Names, notes and legends

@@ -224,9 +224,8 @@ class Transition(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """True for one-row states, if a redraw may return the previous expert."""
-        if self.enter is None or self.ageing or self.others:
-            return False
-        return len(self.draw) == len(self.enter) == 1
+        fixed = self.enter is not None and not (self.ageing or self.others)
+        return fixed and len(self.draw) == 1
 
 
 def apply(state: Floats, w: Floats, transition: Transition) -> Floats:

@@ -93,18 +93,21 @@
 
   const number = (x) => Number(x.toPrecision(3)).toLocaleString("en");
   const reading = (measure, x) => (measure === "accuracy" ? `${(100 * x).toFixed(1)}%` : number(x));
-  const round = (_, axis, low, high) => { // 20, 30 ... 90, 100, 200: uPlot would begin at the first label
+  // Round places on a logarithmic axis; uPlot would begin with the first label.
+  const round = (chart, axis, low, high) => {
     const places = [];
     for (let step = 10 ** Math.floor(Math.log10(Math.max(low, 1))); step <= high; step *= 10)
-      for (let k = 1; k < 10; k++) if (k * step >= low && k * step <= high) places.push(k * step);
+      for (let x = step; x < 10 * step && x <= high; x += step) if (x >= low) places.push(x);
     return places;
   };
-  const labelled = (chart, places) => { // 20, 50, 100, 200 if there is room, otherwise 10, 100
-    const first = chart.valToPos(10, "x") - chart.valToPos(1, "x") > 180 ? /^[125]/ : /^1/;
-    return places.map((x) => (first.test(x) ? x : null));
+  // Name 10, 20, 50, 100, or 10 and 100 if there is little room.
+  const named = (chart, places) => {
+    const decade = chart.valToPos(10, "x") - chart.valToPos(1, "x");
+    return places.map((x) => ((decade > 180 ? /^[125]/ : /^1/).test(x) ? x : null));
   };
   const axes = (measure) => [
-    { label: "labels seen", ...(state.log ? { splits: round, filter: labelled } : {}), stroke: colour("--soft"), grid: { stroke: colour("--rule"), width: 1 },
+    { label: "labels seen", ...(state.log && { splits: round, filter: named }),
+      stroke: colour("--soft"), grid: { stroke: colour("--rule"), width: 1 },
       ticks: { show: false }, size: 34, labelSize: 18, labelFont: "12px system-ui", font: "12px system-ui",
       values: (_, ticks) => ticks.map((x) => (x === null ? "" : x.toLocaleString("en"))) },
     { label: measure === "nats" ? "nats per label" : measure, stroke: colour("--soft"),

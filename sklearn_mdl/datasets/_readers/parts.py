@@ -267,8 +267,8 @@ def parsed(texts: Sequence[str], path: Path, is_real: bool = False) -> list[obje
     Raises
     ------
     ValueError
-        If a real number is written in two ways, unless ``is_real`` says that all cells
-        are real numbers. Otherwise these may be the names of two classes.
+        If a real number is written in two ways, since these may be names of two
+        classes. This is allowed if ``is_real``, which says that all cells are numbers.
     """
     given, seen = {*texts} - MISSING, dict[str, str]()
     with suppress(ValueError):

@@ -10,7 +10,7 @@ from sklearn_mdl._core.validation import damaged
 
 
 def read_csv(path: Path) -> dict[str, list[str]]:
-    """Return the columns of a CSV file as text, without spaces around it, by name.
+    """Return the columns of a CSV file by name, as text without spaces around it.
 
     Raises
     ------

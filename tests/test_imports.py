@@ -33,10 +33,15 @@ def run(code):
     return done.stdout
 
 
-def imported(code):
-    """Top-level packages that a fresh process has imported after some code."""
+def modules(code):
+    """Modules that a fresh process has imported after some code."""
     names = run(f"{code}\nimport sys; print('imported:', *sys.modules)")
-    return {name.partition(".")[0] for name in names.rpartition("imported:")[2].split()}
+    return set(names.rpartition("imported:")[2].split())
+
+
+def imported(code):
+    """Their top-level packages."""
+    return {name.partition(".")[0] for name in modules(code)}
 
 
 def test_the_root_imports_nothing_before_a_name_is_used():
@@ -45,10 +50,15 @@ def test_the_root_imports_nothing_before_a_name_is_used():
     assert not found & {"numpy", *HEAVY, *EXTRAS}
 
 
-def test_what_needs_numpy_alone_imports_no_torch():
+def test_names_import_only_what_they_need():
+    """A class does not import what a few fits need: that takes a tenth of a second."""
     names = "ranking.win_table", "switching.FixedShare", "metrics.regret", "forward"
     code = "".join(f"sklearn_mdl.{name}\n" for name in names)
     assert not imported(f"import sklearn_mdl\n{code}") & {"torch", "skorch"}
+    found = modules("import sklearn_mdl; sklearn_mdl.MDLReadoutSwitcher")
+    late = "compose", "decomposition", "feature_extraction", "linear_model", "neighbors"
+    assert "sklearn_mdl.switcher" in found
+    assert not found & {f"sklearn.{name}" for name in late}
 
 
 @pytest.mark.parametrize(

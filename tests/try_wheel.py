@@ -6,6 +6,7 @@ pytest.
 """
 
 import importlib.util
+import math
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,25 @@ def check_package() -> None:
     assert "nats" in printed, printed
 
 
+def print_import_times() -> None:
+    """Print how long imports take: the smallest of nine, in turns."""
+    statements = [
+        "import sklearn_mdl",
+        "import torch, sklearn",
+        "from sklearn_mdl import MDLReadoutSwitcher",
+    ]
+    timed = (
+        "from time import perf_counter as now; start = now(); {}; print(now() - start)"
+    )
+    seconds = dict.fromkeys(statements, math.inf)
+    for statement in 9 * statements:
+        command = [sys.executable, "-I", "-c", timed.format(statement)]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True)
+        seconds[statement] = min(seconds[statement], float(printed.stdout))
+    for statement, smallest in seconds.items():
+        print(f"{statement}: {smallest:.3f} s")
+
+
 def main() -> None:
     """Check both archives and the package."""
     folder = Path(sys.argv[1])
@@ -88,6 +108,7 @@ def main() -> None:
     check_wheel(wheel)
     check_source(source)
     check_package()
+    print_import_times()
     print(f"{wheel.name} and {source.name}: complete, installed, working")
 
 

@@ -15,8 +15,6 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer
-from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
@@ -438,6 +436,8 @@ def labelled_step(transformer: BaseEstimator) -> str | None:
 
 def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
     """List the estimators that a composed transformer fits on its X and y."""
+    from sklearn.compose import ColumnTransformer  # slow, and rarely needed
+
     match transformer:
         case Pipeline():
             return [step for _, step in transformer.steps]
@@ -446,8 +446,11 @@ def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
         case ColumnTransformer():
             steps = [step for _, step, _ in transformer.transformers]
             return [*steps, transformer.remainder]
-        case SelectorMixin(estimator=estimator) | object(estimator=estimator, cv=_):
-            return [estimator]  # a selector with a model, or a search
+        case (
+            object(estimator=estimator, get_support=_)  # a selector with a model
+            | object(estimator=estimator, cv=_)  # a search
+        ):
+            return [estimator]
     return []
 
 
@@ -457,10 +460,7 @@ def _learns_y(transformer: BaseEstimator) -> bool:
     return (
         get_tags(transformer).target_tags.required
         or (y is not None and y.default is y.empty)
-        or (
-            isinstance(transformer, SelectorMixin)
-            and hasattr(transformer, "score_func")
-        )
+        or (hasattr(transformer, "get_support") and hasattr(transformer, "score_func"))
     )
 
 

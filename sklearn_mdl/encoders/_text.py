@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_mdl._core.sklearn_compat import Constraints, HasMethods, fit_context
@@ -150,6 +148,9 @@ def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     >>> {k: e.fit_transform(texts).shape for k, e in text_baselines(2).items()}
     {'words': (4, 2), 'characters': (4, 2), 'hashed words': (4, 1024)}
     """
+    from sklearn.decomposition import TruncatedSVD  # imported slowly, as the next is
+    from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+
     words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
     characters = TfidfVectorizer(
         sublinear_tf=True, analyzer="char_wb", ngram_range=(2, 5)

@@ -262,28 +262,35 @@ def update(request, monkeypatch):
     sys.modules.pop(name, None)
 
 
+class Alone:
+    """One member of a stack as torch's layers, trained by autograd and AdamW."""
+
+    def __init__(self, net, member):
+        self.net = as_sequential(net, member)
+        own = {name: column[member] for name, column in SETTINGS.items()}
+        betas = own.pop("beta1"), own.pop("beta2")
+        self.optimizer = torch.optim.AdamW(self.net.parameters(), betas=betas, **own)
+        self.criterion = nn.CrossEntropyLoss(label_smoothing=SMOOTHING[member])
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        self.criterion(self.net(x), y).backward()
+        self.optimizer.step()
+
+
 @sizes_of_every_depth
-@for_each("member", range(K))
 @pytest.mark.usefixtures("update")
-def test_training_equals_torchs_layers_autograd_and_adamw(sizes, member):
+def test_training_equals_torchs_layers_autograd_and_adamw(sizes):
     stack = Stack(sizes)
     with_random_output(stack.net)
-    alone = as_sequential(stack.net, member)
-    own = {name: column[member] for name, column in SETTINGS.items()}
-    betas = own.pop("beta1"), own.pop("beta2")
-    optimizer = torch.optim.AdamW(alone.parameters(), betas=betas, **own)
-    criterion = nn.CrossEntropyLoss(label_smoothing=SMOOTHING[member])
+    members = [Alone(stack.net, k) for k in range(K)]
     for x, y in minibatches(sizes, 20):
-        stack.step(x, y)
-        optimizer.zero_grad()
-        criterion(alone(x), y).backward()
-        optimizer.step()
-    for found, expected in zip(
-        weights_of(stack.net, member),
-        weights_of(as_stack_of_one(alone), 0),
-        strict=True,
-    ):
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+        for trained in [stack, *members]:
+            trained.step(x, y)
+    for k, member in enumerate(members):
+        expected = weights_of(as_stack_of_one(member.net), 0)
+        for found, own in zip(weights_of(stack.net, k), expected, strict=True):
+            torch.testing.assert_close(found, own, atol=1e-5, rtol=1e-5)
 
 
 def as_stack_of_one(sequential):

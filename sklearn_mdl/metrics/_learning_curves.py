@@ -140,7 +140,8 @@ def surplus_description_length(
     """
     epsilon = _checked_loss(epsilon)
     if sizes is None:
-        curve = loss_data_curve(losses, n_intervals=n_intervals)
+        costs = checked_costs("losses", losses)
+        curve = loss_data_curve(costs, n_intervals=n_intervals)
         lengths, surplus = curve.stops - curve.starts, curve.losses - epsilon
         is_bound = curve.losses[-1] > epsilon / 2
     else:
@@ -248,7 +249,8 @@ def sample_complexity(
     """
     epsilon = _checked_loss(epsilon)
     if sizes is None:
-        curve = loss_data_curve(losses, n_intervals=n_intervals)
+        costs = checked_costs("losses", losses)
+        curve = loss_data_curve(costs, n_intervals=n_intervals)
         means, reached = curve.losses, curve.stops - 1
     else:
         means, reached = _checked_sizes(losses, sizes)

@@ -446,11 +446,8 @@ def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
         case ColumnTransformer():
             steps = [step for _, step, _ in transformer.transformers]
             return [*steps, transformer.remainder]
-        case (
-            object(estimator=estimator, get_support=_)  # a selector with a model
-            | object(estimator=estimator, cv=_)  # a search
-        ):
-            return [estimator]
+        case object(estimator=model, get_support=_) | object(estimator=model, cv=_):
+            return [model]  # of a selector, or of a search
     return []
 
 

@@ -298,6 +298,7 @@ def test_copies_of_a_race_go_on_as_the_race_of_those_left(method):
         race.add(losses, label)
     assert race.alive.tolist() == [True, True, False]
     copies = race.repeated(4)
+    assert (copies.clipped is None) == (method == "asymptotic")
     for losses, label in zip(rows[150:, :2], labels[150:], strict=True):
         copies.add(np.tile(losses, (4, 1)), np.full(4, label))
         race.add([*losses, np.nan], label)

@@ -36,7 +36,7 @@ def by_hand(y, scores, most):
     return best
 
 
-@pytest.mark.parametrize("most", [0.01, 0.1, 0.5])
+@for_each("most", [0.01, 0.1, 0.5])
 def test_measures_are_their_definitions(most):
     rng = np.random.default_rng(0)
     y = rng.random(60) < 0.3
@@ -122,6 +122,9 @@ def test_numbers_of_any_width_are_scored_as_64_bits():
     y, scores = np.arange(40) < 20, rng.normal(size=40).astype(np.float32)
     whole = detection_measures(y, scores.astype(np.float64), n_resamples=5)
     assert detection_measures(y, scores, n_resamples=5) == whole
+    counts = rng.integers(200, size=40)
+    whole = detection_measures(y, counts.astype(np.float64), n_resamples=5)
+    assert detection_measures(y, counts.astype(np.uint8), n_resamples=5) == whole
     costs = np.abs(scores)
     found = positive_probabilities(costs, y)
     assert_array_equal(found, positive_probabilities(costs.astype(np.float64), y))
@@ -170,7 +173,10 @@ def test_prequential_probabilities_are_those_of_the_labels():
         ),
         (lambda: detection_measures([1, 0] * 2, np.ones(4), level=1), "level must lie"),
         (lambda: detection_measures([1, 0] * 2, np.ones(4), level=0), "level must lie"),
-        (lambda: detection_measures([1, 0] * 2, np.ones(4), max_fpr=0), "max_fpr must"),
+        (
+            lambda: detection_measures([1, 0] * 2, np.ones(4), max_fpr=0),
+            r"pass max_fpr=0.01$",
+        ),
         (
             lambda: detection_measures([1, 0] * 2, np.ones(4), n_resamples=0),
             "`n_resamples` must be an integer of at least 1",

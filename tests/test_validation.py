@@ -20,6 +20,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl._core.validation import (
     as_labels,
     check_order,
+    check_positive,
     damaged,
     distinct_classes,
     invalid,
@@ -27,6 +28,7 @@ from sklearn_mdl._core.validation import (
     kept_warnings,
     named_groups,
     refuse_missing,
+    refuse_text,
     warn_caller,
     warn_if_rounded,
 )
@@ -177,6 +179,16 @@ def test_the_first_label_that_is_missing_is_named(given, words):
 
 
 @pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="since numpy 2")
+def test_numbers_are_checked():
+    check_positive("n", np.int64(1), 5)
+    for wrong in (0, 1.5, "2"):
+        with pytest.raises(ValueError, match=r"^n must be a positive integer, got"):
+            check_positive("n", wrong, 5)
+    refuse_text([[1, "2.5"]])
+    with pytest.raises(ValueError, match=r"^X must hold numbers, got 'a' in column 1;"):
+        refuse_text([[1, "a"]])
+
+
 def test_text_of_any_length_becomes_objects():
     given = np.array(["a", "long"], np.dtypes.StringDType())
     found = refuse_missing(given)

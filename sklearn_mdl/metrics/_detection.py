@@ -215,7 +215,7 @@ def _measured(
     most : float
         Largest allowed share of flagged negative examples.
     """
-    order = np.argsort(-scores, kind="stable")
+    order = np.argsort(-scores)
     # Equal scores are flagged together, so measure only after the last of them.
     ends = np.flatnonzero(np.diff(scores[order], append=-np.inf))
     counts = times[:, order]
@@ -223,8 +223,8 @@ def _measured(
     flagged = counts.cumsum(1)[:, ends]
     false = flagged - true
     recall, share = true / true[:, -1:], false / false[:, -1:]
-    gained = np.diff(recall, axis=1, prepend=0.0)
-    area = ((recall - 0.5 * gained) * np.diff(share, axis=1, prepend=0.0)).sum(1)
+    gained = np.diff(recall, prepend=0.0)
+    area = ((recall - 0.5 * gained) * np.diff(share, prepend=0.0)).sum(1)
     precision = (gained * true / np.maximum(flagged, 1.0)).sum(1)
     n_allowed = (share <= most).sum(1)
     rows = np.arange(len(times))

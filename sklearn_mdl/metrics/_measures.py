@@ -8,6 +8,7 @@ codelength gives the probability of the observed label.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -204,10 +205,10 @@ def measure_regression(
     The errors leave out the first ``n_first`` predictions.
     """
     errors, seen = (labels - means)[n_first:], labels[n_first:]
-    scores = [float("nan")] * 3
+    scores = [math.nan] * 3
     if len(seen):
         squared, variance = float(np.square(errors).mean()), float(seen.var())
-        r2 = 1 - squared / variance if variance > 0 else float("nan")
+        r2 = 1 - squared / variance if variance > 0 else math.nan
         scores = [squared**0.5, float(np.abs(errors).mean()), r2]
     return RegressionMeasures(len(labels), len(seen), codelength, reference, *scores)
 

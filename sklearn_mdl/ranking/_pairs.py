@@ -139,7 +139,7 @@ def _valid_pairs(pairs: ArrayLike, n_encoders: int) -> Pairs:
             f"`pairs` must hold columns from 0 to {n_encoders - 1}, got "
             f"{array.min()} to {array.max()}; for example, pass pairs=[(0, 1)]."
         )
-    distinct = np.unique(np.sort(array, axis=1), axis=0)
+    distinct = np.unique(np.sort(array), axis=0)
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
         raise ValueError(
             "`pairs` must be different pairs of two columns, got "

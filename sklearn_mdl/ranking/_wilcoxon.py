@@ -184,8 +184,8 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
 def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
     """Rank each row's absolute log ratios. Ties share mean ranks, and zeros rank 0."""
     sizes = np.abs(ratios)
-    order = np.argsort(sizes, axis=1)
-    steps = np.diff(np.take_along_axis(sizes, order, axis=1), axis=1, prepend=0.0)
+    order = np.argsort(sizes)
+    steps = np.diff(np.take_along_axis(sizes, order, -1), prepend=0.0)
     levels = np.empty_like(order)
     np.put_along_axis(levels, order, np.cumsum(steps > _ROUNDING, axis=1), axis=1)
     return np.where(levels == 0, 0.0, rankdata(levels, axis=1))
@@ -194,7 +194,7 @@ def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
 def _exact_p_values(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
     """Return two-sided p-values from all possible combinations of signs."""
     # Twice an average rank is an integer.
-    doubled = np.sort(np.rint(2 * ranks).astype(np.intp), axis=1)
+    doubled = np.sort(np.rint(2 * ranks).astype(np.intp))
     smaller = np.rint(2 * rank_sums.min(axis=1)).astype(np.intp)
     one_sided = [
         _sum_distribution(tuple(row))[at]

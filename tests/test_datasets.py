@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from each_case import for_each
 from numpy.testing import assert_array_equal
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch_file
@@ -148,9 +149,12 @@ def test_damaged_file_is_named(tmp_path, suffix, content):
         load_features(path)
 
 
-@pytest.mark.parametrize("kind", ["'<,,'", "[(((", "-" * 9000 + "1"])
-def test_an_npy_header_that_is_no_python_is_named(tmp_path, kind):
-    header = f"{{'descr': {kind}, 'fortran_order': False, 'shape': (2, 1)}}"
+@for_each(
+    "kind, shape",
+    [*((k, (2, 1)) for k in ("'<,,'", "[(((", "-" * 9000 + "1")), ("'<f8'", (2, -1))],
+)
+def test_an_npy_header_that_cannot_be_is_named(tmp_path, kind, shape):
+    header = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}}}"
     size = len(header).to_bytes(2, "little")
     path = tmp_path / "damaged.npy"
     path.write_bytes(b"\x93NUMPY\x01\x00" + size + header.encode() + bytes(16))

@@ -23,7 +23,12 @@ from safetensors.numpy import save_file
 
 from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl.cli._main import main
-from sklearn_mdl.datasets import load_labels, load_representations, stage_rows
+from sklearn_mdl.datasets import (
+    labels_of,
+    load_labels,
+    load_representations,
+    stage_rows,
+)
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -356,6 +361,19 @@ def test_encoders_are_aligned_by_their_ids(tmp_path):
         assert_array_equal(X, FEATURES[name][rows])
     assert_array_equal(labels, LABELS[rows])
     assert "ids of labels.csv without an embedding in deep.h5: 1" in str(found)
+    table = (path / "labels.csv").read_text().splitlines()
+    table[12] = table[12].rpartition(",")[0] + ","
+    (path / "labels.csv").write_text("\n".join(table))
+    found = load_representations(path, missing="drop").datasets["study"]
+    assert len(found[1]) == N - 2
+
+
+def test_labels_are_neither_rounded_nor_padded():
+    large = [2**64 - 1, 2**64 - 2, 1]
+    assert labels_of(large)[0].tolist() == large
+    texts = ["a"] * 5000 + ["b" * 4096]
+    assert labels_of(texts)[0].nbytes < 100_000
+    assert labels_of(texts)[0].tolist() == texts
 
 
 def test_encoders_with_other_labels_are_refused(tmp_path):
@@ -736,6 +754,8 @@ def test_columns_named_twice_or_separated_by_other_signs_are_refused(tmp_path):
     for other in (b";", b"\t"):
         (path / "labels.csv").write_bytes(table.replace(b",", other))
         assert "must hold cells separated by commas, but" in message(path)
+    (path / "labels.csv").write_bytes(table.replace(b"row3,a,b", b'row3,a,"b'))
+    assert "labels.csv must hold a CSV table" in message(path)
     path = eva(tmp_path / "eva")
     manifest = path / "deep" / "study" / "manifest.csv"
     lines = manifest.read_text().splitlines()

@@ -108,7 +108,7 @@ def test_texts_of_a_csv_file_are_ranked(tmp_path, capsys):
     assert "characters (" in printed
 
 
-@pytest.mark.parametrize("answers", [["yes", "no"], ["ab cd", "cd ab", "ab ab"]])
+@for_each("answers", [["yes", "no"], ["ab cd", "cd ab", "ab ab"]])
 def test_texts_of_few_different_words_have_as_many_features(answers, tmp_path):
     rows = [(answers[i % len(answers)], i % 2) for i in range(60)]
     path = write_table(tmp_path / "t.csv", rows)
@@ -128,7 +128,10 @@ def test_texts_of_few_different_words_have_as_many_features(answers, tmp_path):
         (["1950", "NA", "1951"], ["--targets", "real"], {1950.0, 1951.0}),
         (["1.1", "1.10", " "], ["--targets", "classes"], {"1.1", "1.10"}),
         ([" pos", "neg", "pos "], ["--targets", "classes"], {"pos", "neg"}),
+        (["1.1", "1.10", "nan"], ["--targets", "classes"], {"1.1", "1.10"}),
+        (["a", "b", "nan"], ["--targets", "classes"], {"a", "b", "nan"}),
         (["1", "2", "NA"], [], {1, 2}),
+        (["01", "2", "NAN"], [], {"01", "2"}),
         (["01", "high", "NA"], [], {"01", "high", "NA"}),
     ],
 )
@@ -146,6 +149,8 @@ def test_labels_of_a_csv_file_are_numbers_or_text(cells, more, labels, tmp_path)
         ([("one two", "1", "p"), ("two one", "2", "")], ["--groups", "who"], "1 of 2"),
         ([("one two", "high", "p")], ["--targets", "real"], "must hold numbers"),
         ([("", "1", "p"), ("?", "2", "q")], [], "must hold texts of several words"),
+        ([("a b", "NA", "p")], ["--missing", "drop"], "row 2 has none; fill it in\n"),
+        ([("a b", "1_1", "p")], ["--targets", "real"], "must hold numbers as labels"),
         ([("a b", "x" * 5000, "p")], [], "at most 4096 characters"),
     ],
 )

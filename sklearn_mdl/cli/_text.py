@@ -49,7 +49,9 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     if options.targets == "real":
         cure = "leave out --targets real, or pass another --label"
         with readable(path, "numbers as labels", cure, ValueError):
-            by_row = [np.array(table["label"], np.float64)]
+            # NumPy would read 1_1 as 11.
+            numbers = [str(label).replace("_", "?") for label in table["label"]]
+            by_row = [np.array(numbers, np.float64)]
     else:
         by_row = [sklearn_mdl.datasets.labels_of(table["label"])[0]]
     if options.groups:
@@ -83,16 +85,16 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[Any]], list[s
                 f"got {name!r}; pass --{option} "
                 f"{next((c for c in columns if c not in names.values()), 'COLUMN')}"
             )
-    label = names["label"]
-    if options.targets != "classes":
-        is_real = options.targets == "real"
-        columns[label] = sklearn_mdl.datasets.parsed(columns[label], path, is_real)
-    known = [cell not in (None, "") for cell in columns[label]]
+    texts = columns[names["label"]]
+    labels = sklearn_mdl.datasets.parsed(texts, path, options.targets != "auto")
+    known = [label not in (None, "") for label in labels]
+    columns[names["label"]] = texts if options.targets == "classes" else labels
     n_lost = known.count(False)
-    if n_lost and options.missing == "raise":
+    if n_lost and (options.missing == "raise" or not any(known)):
+        drop = " or pass --missing drop" if any(known) else ""
         raise ValueError(
             f"{path} must have a label in every row, but row {known.index(False) + 2} "
-            "has none; fill it in or pass --missing drop"
+            f"has none; fill it in{drop}"
         )
     table = {key: list(compress(columns[name], known)) for key, name in names.items()}
     return table, [f"{n_lost} rows without a label were dropped"] * bool(n_lost)

@@ -330,6 +330,6 @@ UNREADABLE = (
     RuntimeError,  # an encrypted .npz, or a newer version of the format
     AttributeError,  # 8-bit floats in a .safetensors file
     *DAMAGED_HEADER,
-    *(ValueError, TypeError, EOFError),
+    *(ValueError, TypeError, EOFError, OverflowError),
     *(zipfile.BadZipFile, zlib.error, SafetensorError),
 )

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_mdl._core.validation import damaged, invalid, may_be_real
+from sklearn_mdl._core.validation import as_labels, damaged, invalid, may_be_real
 
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
 LONGEST = 4096  # most characters of a label, an id or a group
-MISSING = {"", "#N/A", "<NA>", "N/A", "n/a", "NA", "NaN", "nan", "None", "none"}
-MISSING |= {"NULL", "null"}
+MOST = 2**24  # most characters of an array of fixed width
+MISSING = {"", "#n/a", "<na>", "n/a", "na", "nan", "none", "null"}  # in lower case
 RECREATE = "recreate the file, for example with df.to_parquet(path)"
 
 
@@ -239,11 +239,12 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
     filled = [v if k else present[0] for v, k in zip(values, known, strict=True)]
-    return (texts_of(filled, "labels") if kinds == {str} else np.asarray(filled)), known
+    labels = texts_of(filled, "labels") if kinds == {str} else as_labels(filled)
+    return np.asarray(labels), known
 
 
 def texts_of(values: Sequence[object], what: str) -> np.ndarray:
-    """Return values as a text array of fixed width.
+    """Return values as an array of text, of fixed width unless that takes much memory.
 
     Raises
     ------
@@ -255,7 +256,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
     if longest > LONGEST:
         required = f"at most {LONGEST} characters long"
         raise invalid(what, required, longest, "pass another column, or shorten them")
-    return np.array(texts, dtype=str)
+    return np.array(texts, dtype=str if longest * len(texts) < MOST else object)
 
 
 def parsed(texts: Sequence[str], path: Path, is_real: bool = False) -> list[object]:
@@ -270,7 +271,7 @@ def parsed(texts: Sequence[str], path: Path, is_real: bool = False) -> list[obje
         If a real number is written in two ways, since these may be names of two
         classes. This is allowed if ``is_real``, which says that all cells are numbers.
     """
-    given, seen = {*texts} - MISSING, dict[str, str]()
+    given, seen = {t for t in texts if t.lower() not in MISSING}, dict[str, str]()
     with suppress(ValueError):
         is_plain = {str(int(t)) for t in given} == given
         is_plain &= len(max(given, key=len)) < 19  # fits into 64 bits
@@ -398,8 +399,10 @@ def _rows_of(part: Part, rows: np.ndarray) -> Part:
 
 
 def _check_same_labels(first: Part, part: Part) -> None:
-    for name in ("labels", "known", "groups"):
+    for name in ("known", "labels", "groups"):
         required, given = getattr(first, name), getattr(part, name)
+        if name == "labels" and first.known is not None:
+            required, given = required[first.known], given[first.known]
         if required is not given and not np.array_equal(required, given):
             raise ValueError(
                 f"All encoders must have the same {name}, but those of {_title(first)} "

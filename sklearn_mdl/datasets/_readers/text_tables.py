@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from pathlib import Path
 
 from sklearn_mdl._core.io.reading import readable
@@ -23,11 +24,13 @@ def read_csv(path: Path) -> dict[str, list[str]]:
         readable(path, "a CSV table with a header", cure, ValueError, csv.Error),
         path.open(newline="", encoding="utf-8-sig") as file,
     ):
-        header, *rows = ([cell.strip() for cell in row] for row in csv.reader(file))
+        header, *rows = (
+            [cell.strip() for cell in row] for row in csv.reader(file, strict=True)
+        )
     if len(header) == 1 and not {";", "\t"}.isdisjoint(header[0]):
         fault = f"its header is {header[0]!r}"
         raise damaged(path, "cells separated by commas", fault, cure)
-    twice = [name for i, name in enumerate(header) if name in header[:i]]
+    twice = [name for name, n in Counter(header).items() if n > 1]
     if twice:
         fault = f"its header names {twice[0]!r} twice"
         raise damaged(path, "a name for each column", fault, "rename one of them")

@@ -1,5 +1,6 @@
 """``sklearn-mdl race``: labels of a file that grows or of standard input."""
 
+import re
 from argparse import Namespace
 from io import StringIO
 
@@ -115,8 +116,8 @@ def test_half_a_letter_is_waited_for(study, monkeypatch):
     path.write_bytes(data[:7])
     monkeypatch.setattr(_race.time, "sleep", lambda _: path.write_bytes(data))
     options = Namespace(labels=path, once=False, classes=2)
-    new = Namespace(labels_=np.empty(0), should_stop_=False)
-    steps = _race._steps(options, new)
+    new = Namespace(labels_=np.empty(0), should_stop_=False, n_labels_=0)
+    steps = _race._steps(options, new, 2)
     assert [next(steps), next(steps)] == [["Kühe"], ["Öl"]]
 
 
@@ -166,6 +167,11 @@ def test_labels_that_cannot_be_are_refused(study, capsys):
     assert main(real) == 0
     path.write_text(path.read_text().replace("2.5", "two"))
     assert "must hold '2.5' in line 10, as before" in complaint(capsys, main(real))
+    for bad in ("1_1", "nan", "inf"):
+        path.write_text(path.read_text().partition("two")[0] + f"2.5\n{bad}\n")
+        said = complaint(capsys, main(real))
+        assert f"--classes is not given, but line 11 holds '{bad}'; " in said
+        path.write_text(path.read_text().replace(f"2.5\n{bad}", "two"))
     path.write_bytes(b"\xff\n")
     assert "a text file in UTF-8" in complaint(capsys, main(real))
     path.write_text("cat\n", "utf-16")
@@ -188,6 +194,32 @@ def test_whole_numbers_without_classes_are_remarked_once(study, capsys):
         assert main(["race", str(folder / "features"), *given, *out]) == 0
         remarks = capsys.readouterr().err
         assert remarks.count("start again with --classes N") == n_remarks
+
+
+def test_a_race_goes_on_with_the_same_features_until_their_end(
+    study, capsys, monkeypatch
+):
+    folder, _ = study
+    write(study)
+    never = ["--alpha", "1e-9"]
+    for _ in range(2):  # the second finds no row to label
+        assert race(study, *never) == 0
+        printed = capsys.readouterr().out
+        assert "Not stopped. After 70 labels, 2 encoders are left." in printed
+    assert "waiting" not in printed
+    assert race(study, *never, labels=False) == 0
+    assert "waiting" not in capsys.readouterr().out
+    path = folder / "features" / "good.npy"
+    np.save(path, np.load(path) + 1)
+    words = (
+        "features from which the race in .*race learned, but those of 'good' differ;"
+    )
+    assert re.search(words, complaint(capsys, race(study, *never)))
+    inside = ["--out", str(folder / "features" / "race")]
+    assert "must go to a folder outside" in complaint(capsys, race(study, *inside))
+    monkeypatch.setattr("sys.stdin", None)
+    assert race(study, "--out", str(folder / "new"), labels=False) == 0
+    assert "After 0 labels" in capsys.readouterr().out
 
 
 def test_features_must_be_there_and_of_the_same_rows(study, capsys):

@@ -320,6 +320,17 @@ def check_output(
     refuse_foreign(path, is_ours)
 
 
+def check_outside(features: Path, out: Path) -> None:
+    """Raise if the results would be written into the folder of features."""
+    features = features.resolve()
+    for folder in (out.resolve(), (out / "cells").resolve()):
+        if folder.is_relative_to(features):
+            raise ValueError(
+                f"Results must go to a folder outside {str(features)!r}, got "
+                f"{str(out)!r}; pass --out {features}-results"
+            )
+
+
 def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:
     """Return a line with a title, a codelength and the codelength per example."""
     return f"{title:<{width}} {nats:12.1f} nats  {nats / n_samples:8.4f} per example"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import sklearn_mdl
 from sklearn_mdl.cli import _options
@@ -27,7 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = (
         "text file to which you append labels, one per line, in the order of the rows; "
-        "the race reads new lines until it stops (default: standard input)"
+        "the race reads new lines until it stops (default: standard input, beginning "
+        "with the label of the first row without one)"
     )
     _options.add(parser, "--labels", help, "PATH", type=Path)
     help = "stop at the end of the file of labels"
@@ -50,6 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Race the encoders of a folder while labels arrive."""
+    _options.check_outside(options.features, options.out)
     features = sklearn_mdl.datasets.load_encoders(options.features)
     n_rows = len(next(iter(features.values())))
     race = sklearn_mdl.model_selection.EncoderRace(
@@ -65,10 +71,11 @@ def run(options: argparse.Namespace) -> None:
     ).resume()
     if race.n_labels_:
         print(f"continuing after {race.n_labels_} labels from {options.out}")
-    if not race.should_stop_:
+    _check_former_rows(options, features, race.features_)
+    if not _is_over(race, n_rows):
         row, place = race.n_labels_ + 1, options.labels or "standard input"
         print(f"waiting for the label of row {row} in {place}", flush=True)
-    for texts in _steps(options, race):
+    for texts in _steps(options, race, n_rows):
         start, end = race.n_labels_, race.n_labels_ + len(texts)
         if end > n_rows:
             raise ValueError(
@@ -85,9 +92,27 @@ def run(options: argparse.Namespace) -> None:
             print(error, file=sys.stderr)  # the user can type another label
             continue
         print(_line(race, start, alive), flush=True)
-        if race.should_stop_ or end == n_rows:
+        if _is_over(race, n_rows):
             break
     print(race.verdict())
+
+
+def _is_over(race: sklearn_mdl.model_selection.EncoderRace, n_rows: int) -> bool:
+    """Return True if the race has stopped or every row has a label."""
+    return race.should_stop_ or race.n_labels_ == n_rows
+
+
+def _check_former_rows(
+    options: argparse.Namespace, features: Mapping[str, Any], seen: Mapping[str, Any]
+) -> None:
+    """Raise if features were changed after the race learned from them."""
+    for name, rows in seen.items():
+        if not np.array_equal(features[name][: len(rows)], rows):
+            raise ValueError(
+                f"{options.features} must hold the features from which the race in "
+                f"{options.out} learned, but those of {name!r} differ; restore them, "
+                "or start a new race with another --out"
+            )
 
 
 def _switcher(options: argparse.Namespace) -> sklearn_mdl.model_selection.Switcher:
@@ -98,24 +123,25 @@ def _switcher(options: argparse.Namespace) -> sklearn_mdl.model_selection.Switch
     return kind(_options.readouts_of(options) if options.readouts else usual)
 
 
-def _steps(options: argparse.Namespace, race: Any) -> Iterator[list[str]]:
+def _steps(options: argparse.Namespace, race: Any, n_rows: int) -> Iterator[list[str]]:
     """Yield new labels as text, from standard input or from lines added to a file.
 
-    The labels of a race that has stopped are checked, but no new ones are yielded.
+    The labels of a race that is over are checked, but no new ones are yielded.
     """
+    is_over = _is_over(race, n_rows)
     if options.labels is None:
-        for line in () if race.should_stop_ else sys.stdin:
+        for line in () if is_over or sys.stdin is None else sys.stdin:
             yield [line.strip()]
         return
     seen = [str(label) for label in race.labels_]
     while True:
         lines = _lines_of(options.labels, whole=not options.once, begun=bool(seen))
         _check_former(options.labels, lines, seen, options.classes is None)
-        new = [] if race.should_stop_ else lines[len(seen) :]
+        new = [] if is_over else lines[len(seen) :]
         if new:
             seen += new
             yield new
-        elif options.once or race.should_stop_:
+        elif options.once or is_over:
             return
         else:
             time.sleep(POLL_SECONDS)
@@ -171,13 +197,7 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
             )
     if not is_real:
         return list(texts)
-    try:
-        numbers = [float(text) for text in texts]
-    except ValueError as error:
-        raise ValueError(
-            f"Labels must be numbers if --classes is not given, but {error}; for "
-            "example, pass --classes 10"
-        ) from error
+    numbers = [_number(text, i) for i, text in enumerate(texts, start + 1)]
     if not start and all(number.is_integer() for number in numbers):
         print(
             "Without --classes, labels are real numbers, but all are whole so far; if "
@@ -185,6 +205,16 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
             file=sys.stderr,
         )
     return numbers
+
+
+def _number(text: str, line: int) -> float:
+    with suppress(ValueError):  # float would read 1_1 as 11
+        if math.isfinite(number := float(text.replace("_", "?"))):
+            return number
+    raise ValueError(
+        "Labels must be numbers if --classes is not given, but line "
+        f"{line} holds {text!r}; correct it, or pass for example --classes 10"
+    )
 
 
 def _line(

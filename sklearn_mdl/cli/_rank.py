@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     # This import takes long, so it is not at the top.
     from sklearn_mdl._core.io.whole_files import refuse_foreign_in
 
-    _check_apart(options.features, options.out)
+    _options.check_outside(options.features, options.out)
     _check_pairs(options)
     if _text.is_table(options):
         representations = _text.encoded_table(options)
@@ -167,17 +167,6 @@ def _check_pairs(options: argparse.Namespace) -> None:
             "--pairs cannot be combined with --time-budget, because a pair needs the "
             "same orders as its encoders; leave out --pairs or --time-budget"
         )
-
-
-def _check_apart(features: Path, out: Path) -> None:
-    """Raise if the results would be written into the folder of features."""
-    features = features.resolve()
-    for folder in (out.resolve(), (out / "cells").resolve()):
-        if folder.is_relative_to(features):
-            raise ValueError(
-                f"Results must go to a folder outside {str(features)!r}, got "
-                f"{str(out)!r}; pass --out {features}-ranking"
-            )
 
 
 def _check_datasets(features: Path, names: Sequence[str]) -> None:

@@ -253,6 +253,16 @@ class EncoderRace(BaseEstimator):
         self.resume()
         return [self.encoder_names_[i] for i in np.flatnonzero(self._race.alive)]
 
+    @property
+    def features_(self) -> dict[str, np.ndarray]:
+        """Features of the labels so far, by encoder until it was eliminated."""
+        self.resume()
+        parts: dict[str, list[np.ndarray]] = {}
+        for step in self._steps:
+            for name, rows in step.features.items():
+                parts.setdefault(name, []).append(rows)
+        return {name: np.concatenate(rows) for name, rows in parts.items()}
+
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
 

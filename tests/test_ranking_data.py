@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from each_case import for_each
 from joblib import Parallel, delayed, parallel_config
 from numpy.testing import assert_array_equal
+from PIL import Image
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_wine
@@ -22,6 +25,7 @@ from sklearn_mdl import (
     MDLReadoutSwitcher,
     RefitReadout,
     RepresentationScorer,
+    compare,
     write_results,
 )
 from sklearn_mdl._core.images.lazy import LazyImages
@@ -96,7 +100,49 @@ def test_data_are_protected_and_large_arrays_are_not_copied():
     protected(csr_array(X)).data[:] = 2
     assert X.flags.writeable
     words = ["a", "b"]
-    assert protected(words) is words
+    protected(words).sort(reverse=True)
+    assert words == ["a", "b"]
+
+
+@for_each(
+    "items",
+    [
+        [[[1, 2]], [[3]]],
+        ([[1, 2]], [[3]]),
+        [torch.ones(2), {"a": [1]}],
+        {"a": [[1]]},
+        np.array([[1], [2, 3], {"a": 4}], dtype=object),
+        pd.Series([[1], [2, 3]]),
+        pd.DataFrame({"a": [[1], [2, 3]], "b": [1.0, 2.0]}),
+    ],
+)
+def test_items_that_an_encoder_may_change_are_copied(items):
+    given, before = protected(items), repr(items)
+    assert repr(given) == before
+    for item in given["a"] if isinstance(items, dict | pd.DataFrame) else given:
+        item.zero_() if hasattr(item, "zero_") else item.clear()
+    assert repr(items) == before
+
+
+def test_the_order_of_encoders_that_change_images_does_not_matter():
+    """PIL's ``thumbnail`` works in place."""
+
+    def full(images):
+        return np.stack([np.asarray(image).ravel() for image in images])
+
+    def small(images):
+        for image in images:
+            image.thumbnail((2, 2))
+        return full(images)
+
+    X, y = wine()
+    pixels = (255 * X / X.max()).astype(np.uint8)
+    images = [Image.fromarray(np.resize(row, (4, 4))) for row in pixels]
+    encoders = {"small": small, "full": full}
+    found = compare(encoders, images, y, n_orders=1).scorer
+    other = compare(dict(reversed(encoders.items())), images, y, n_orders=1).scorer
+    assert_array_equal(found.codelengths_, other.codelengths_[:, ::-1])
+    assert images[0].size == (4, 4)
 
 
 def test_an_encoder_that_returns_one_buffer_is_ranked_as_if_it_did_not():

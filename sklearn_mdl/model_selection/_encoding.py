@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from itertools import chain
 from traceback import format_exception
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -262,21 +264,30 @@ def _encoded(
         return Failure.of(error, *names)
 
 
-def protected(data: object) -> object:
-    """Protect arrays, data frames, sparse matrices and tensors against changes.
+def protected(data: Any) -> Any:
+    """Protect data against changes by an encoder.
 
-    Arrays, including those in lists, become read-only views. The other kinds are
-    copied, since they have no read-only views. Any other data is returned unchanged.
+    Arrays of numbers, including those in lists, become read-only views. Other items of
+    lists, arrays of objects, data frames, sparse matrices and tensors are copied, since
+    they have no read-only views. Any other data is returned unchanged.
     """
-    if isinstance(data, np.ndarray):
+    if isinstance(data, np.ndarray) and data.dtype != object:
         view = data.view()
         view.flags.writeable = False
         return view
-    if isinstance(data, list | tuple) and any(isinstance(x, np.ndarray) for x in data):
-        return type(data)([protected(item) for item in data])
+    if type(data) in (list, tuple):
+        items = (np.ndarray, list, tuple, Tensor)
+        return type(data)(
+            protected(item) if isinstance(item, items) else deepcopy(item)
+            for item in data
+        )
+    if isinstance(data, Tensor):
+        return data.clone()
+    if hasattr(data, "iloc") and object in np.atleast_1d(np.array(data.dtypes, object)):
+        return pickle.loads(pickle.dumps(data))  # pandas does not copy the objects
     if hasattr(data, "iloc") or issparse(data):
-        return cast(Any, data).copy()
-    return data.clone() if isinstance(data, Tensor) else data
+        return data.copy()
+    return deepcopy(data) if isinstance(data, np.ndarray | dict) else data
 
 
 def _owned(features: np.ndarray) -> np.ndarray:

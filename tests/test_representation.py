@@ -472,6 +472,8 @@ def test_sparse_features_have_the_codes_of_dense_ones():
     codes = [small().fit(given), small().fit({"by": (csr_array(X), y)}, {"raw": None})]
     dense = small().fit({"blobs": (X, y)}, {"raw": None})
     assert all(code.codelengths_ == dense.codelengths_ for code in codes)
+    as_sparse = FunctionTransformer(csr_array).fit(X)
+    assert small()(as_sparse, X, y) == small()(FunctionTransformer().fit(X), X, y)
 
 
 def test_real_labels_are_sent_to_the_regressor():

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
+from sklearn_mdl._core.numerics import as_array, dense
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
     Interval,
@@ -341,7 +342,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         self._validate_params()
         name = type(transformer).__name__
         refuse_labelled(transformer, "the transformer")
-        features = np.asarray(transformer.transform(X))
+        features = np.asarray(dense(as_array(transformer.transform(X))))
         labels = np.asarray(as_labels(y))
         is_real = checked_targets(labels, "y", self._targets)
         check_features(features, labels, name)

@@ -194,7 +194,7 @@ def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
     chunks = [c for table in tables.values() for c in table[column].chunks if len(c)]
     if not chunks:
         raise damaged(place, "rows", "it has none", "save at least one row")
-    width = len(chunks[0][0]) if chunks[0][0].is_valid else 0
+    width = next((len(v) for v in chunks[0] if v.is_valid), 0)
     blocks = [block_of(chunk, width, column, place) for chunk in chunks]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 

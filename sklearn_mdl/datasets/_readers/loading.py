@@ -117,8 +117,8 @@ def load_representations(
         cannot have groups. In a feature directory, save a file "groups" for each
         dataset instead.
     missing : {"raise", "drop"}, default="raise"
-        What to do with rows that have no label, or no embedding from some encoder:
-        raise an error, or drop them. Ignored for feature directories.
+        What to do with rows that have no label, or whose id is missing in the file of
+        some encoder: raise an error, or drop them. Ignored for feature directories.
 
     Returns
     -------

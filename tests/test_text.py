@@ -143,8 +143,8 @@ def test_labels_of_a_csv_file_are_numbers_or_text(cells, more, labels, tmp_path)
     assert set(found.datasets["t"][1].tolist()) == labels
 
 
-@pytest.mark.parametrize(
-    ("rows", "more", "message"),
+@for_each(
+    "rows, more, message",
     [
         ([("one two", "1", "p"), ("two one", "2", "")], ["--groups", "who"], "1 of 2"),
         ([("one two", "high", "p")], ["--targets", "real"], "must hold numbers"),

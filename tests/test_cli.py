@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from each_case import for_each
 from numpy.testing import assert_allclose
 from safetensors.numpy import save_file
 
@@ -35,6 +36,7 @@ from sklearn_mdl import (
 from sklearn_mdl.cli._main import COMMANDS as COMMAND_MODULES, main, make_parser
 from sklearn_mdl.cli._options import parse_prior
 from sklearn_mdl.datasets import load_feature_directory
+from sklearn_mdl.report import RESULTS
 from sklearn_mdl.switcher import StoredLosses, load_losses, save_losses
 from sklearn_mdl.switching import kind_weights
 
@@ -287,15 +289,16 @@ def test_rank_drops_incomplete_datasets_on_request(study, capsys):
     assert "two: 60 examples" not in capsys.readouterr().out
 
 
-def test_rank_refuses_to_replace_a_page_of_another_program_before_it_runs(
-    study, capsys, tmp_path
+@for_each("name", sorted(RESULTS))
+def test_rank_refuses_to_replace_a_file_of_another_program_before_it_runs(
+    name, study, capsys, tmp_path
 ):
     out = tmp_path / "other"
     out.mkdir()
-    (out / "report.html").write_text("mine", encoding="utf-8")
-    assert main(["rank", str(study), "--out", str(out)]) == 2
+    (out / name).write_text("mine", encoding="utf-8")
+    assert main(["rank", str(study), "--out", str(out), "--accuracy"]) == 2
     assert "new or written by sklearn_mdl" in complaint(capsys, "rank")
-    assert [path.name for path in out.iterdir()] == ["report.html"]
+    assert [path.name for path in out.iterdir()] == [name]
 
 
 def test_rank_of_no_directory_is_refused(study, capsys):

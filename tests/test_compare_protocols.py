@@ -42,7 +42,7 @@ from sklearn_mdl.baselines._comparison import number
 from sklearn_mdl.baselines._protocols import PROTOCOLS, Measurement, Protocol
 from sklearn_mdl.metrics import sample_complexity, surplus_description_length
 from sklearn_mdl.readouts._isolation import seeded
-from sklearn_mdl.report import read_rows
+from sklearn_mdl.report import RESULTS, read_rows
 
 LINEAR = LinearProbe(lr=0.01, weight_decay=0.0, max_steps=60)
 SWITCHER = MDLReadoutSwitcher(readout_grid(lr=[3e-3, 1e-2]), random_state=5)
@@ -415,6 +415,7 @@ def test_a_report_sets_them_beside_the_ranking(full, tmp_path):
     assert "Other measures" not in plain[-1].read_text(encoding="utf-8")
     paths = write_results(scorer, tmp_path / "both", full)
     page = paths[-1].read_text(encoding="utf-8")
+    assert {path.name for path in paths} == {*RESULTS}
     assert "Other measures" in page
     assert "(shuffled features)" in page
     path = tmp_path / "both" / "protocols.csv"

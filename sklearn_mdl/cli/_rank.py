@@ -123,7 +123,10 @@ def run(options: argparse.Namespace) -> None:
         print(representations, scorer.dry_run(datasets), sep="\n\n")
         return
     _options.make_folder(options.out)
-    refuse_foreign_in(options.out, ["report.html", "cells.csv", "ranking.csv"])
+    written = {*sklearn_mdl.report.RESULTS}
+    refuse_foreign_in(
+        options.out, written if options.accuracy else written - {"protocols.csv"}
+    )
     scorer.fit(datasets)
     pairs = sklearn_mdl.report.side_by_side(scorer, datasets, options.pairs or 0)
     comparison = _accuracies(scorer, datasets) if options.accuracy else None

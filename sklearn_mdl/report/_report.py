@@ -15,11 +15,16 @@ from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._page import INSTALL, page_of
-from sklearn_mdl.report._tables import write_rows, write_tables
+from sklearn_mdl.report._tables import LATEX, write_rows, write_tables
 
 COLUMNS = (  # columns of protocols.csv
     *("dataset", "encoder", "protocol", "unit"),
     *("value", "bound", "rank", "seconds"),
+)
+RESULTS = (  # all files of a ranking, with a comparison of protocols
+    *("cells.csv", "ranking.csv", "scores.csv", "readouts.csv", "cells.json"),
+    *("statistics.json", *(f"{name}.tex" for name in LATEX)),
+    *("protocols.csv", "report.html"),
 )
 
 

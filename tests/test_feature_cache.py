@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-from functools import partial
-from types import MethodType
+from functools import partial, wraps
+from types import MethodType, ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +27,12 @@ from sklearn.preprocessing import FunctionTransformer
 from torch import nn
 
 from sklearn_mdl._core.images.lazy import LazyImages
-from sklearn_mdl._core.io.content_hash import readable
+from sklearn_mdl._core.io.content_hash import (
+    _is_own,
+    _parts,
+    content_hash,
+    readable,
+)
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl.datasets import load_features
 from sklearn_mdl.encoders import CachedEncoder, FeatureCache, TorchEncoder
@@ -811,6 +816,50 @@ def test_functions_of_the_same_name_differ_wherever_they_are_named():
     two, three = times(2), times(3)
     assert readable([two, three, two], {}) != readable([two, three, three], {})
     assert readable([two, three, two], {}) == readable([two, three, two], {})
+
+
+def test_keys_stay_as_they_were_in_earlier_versions(monkeypatch):
+    """Under other names of parts, saved features would not be found."""
+
+    @wraps(len)
+    def measured(X, scale=2):
+        return np.abs(X) * scale
+
+    class Words(list):
+        _width, _edges, limit = 1, (1, 2), 3
+
+    parts = dict(_parts(measured))
+    assert list(parts) == ["code", "closure", "wrapped", "np"]
+    assert [parts["code"][1:], parts["wrapped"]] == [[(2,), None], len]
+    parts = dict(_parts(Words))
+    assert parts["bases"] == [type, list]
+    assert "limit" in parts
+    assert not {"_width", "_edges"} & set(parts)
+    held = SimpleNamespace(__wrapped__=len)
+    assert dict(_parts(held)) == {"type": SimpleNamespace, "wrapped": len}
+    parts = dict(_parts(SimpleNamespace(rows=3)))
+    assert list(parts) == ["type", "state"]
+    assert {"rows": 3} in parts["state"]
+    within = []
+    within.append(within)
+    assert readable(within, {}) == ["itself"]
+    assert readable(type("Lazy", (ModuleType,), {})("numpy"), {}) == ["numpy"]
+    measured.__module__ = "__main__"
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    assert _is_own(measured)
+    measured.__module__ = "unknown"
+    assert not _is_own(measured)
+
+
+def test_sets_and_maps_are_hashed_by_their_values(tmp_path):
+    given = [frozenset({1, 2}), frozenset({2, 1}), frozenset({1}), {1, 2}]
+    hashes = [content_hash(each) for each in given]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3
+    np.save(tmp_path / "rows.npy", np.arange(3.0))
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    assert content_hash(mapped) == content_hash(np.arange(3.0))
+    assert len(content_hash(mapped)) == 40  # of SHA-1
 
 
 NAMING = """

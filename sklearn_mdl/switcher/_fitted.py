@@ -384,10 +384,8 @@ class FittedSwitcher(OnlineEstimator, Parameters):
 
     def _blank(self) -> Self:
         """Return an unfitted copy that writes no files. All copies have one seed."""
-        return clone(self._settings).set_params(
-            **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
-            random_state=self._seed,
-        )
+        plain = {"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1}
+        return clone(self._settings).set_params(**plain, random_state=self._seed)
 
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False

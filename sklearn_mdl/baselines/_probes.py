@@ -137,10 +137,8 @@ class KNeighborsProbe(Probe):
         counts = [k for k in _counts(self.n_neighbors) if k <= len(learned)] or [1]
         weights = partial(_weights, temperature=self.temperature)
         knn = KNeighborsClassifier(weights=weights, metric="cosine")
-        grid, split = {"n_neighbors": counts}, [(learned, held_out)]
-        search = GridSearchCV(
-            knn, grid, scoring="accuracy", cv=split, error_score="raise"
-        )
+        grid, cv = {"n_neighbors": counts}, [(learned, held_out)]
+        search = GridSearchCV(knn, grid, scoring="accuracy", cv=cv, error_score="raise")
         search.fit(data.X, data.labels)
         self.settings_ = search.cv_results_["params"]
         self.validation_scores_ = search.cv_results_["mean_test_score"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -416,14 +417,10 @@ def _assembled(
     """Collect values, times and reasons into a comparison."""
     splits, encoders = [study.split for study in studies], list(studies[0].features)
     nan = float("nan")
-    results = {
-        (study.name, encoder, protocol): Measured(
-            {}, nan, study.features[encoder].reason, []
-        )
-        for study in studies
-        for encoder in encoders
-        for protocol in wanted
-    }
+    results = {}
+    for study, encoder, protocol in product(studies, encoders, wanted):
+        reason = study.features[encoder].reason
+        results[study.name, encoder, protocol] = Measured({}, nan, reason, [])
     for task, outcome in measured:
         if isinstance(outcome, Failure):  # the process died
             outcome = Measured({}, nan, outcome.error, [])

@@ -170,9 +170,8 @@ def selectivity(
     True
     """
     check_positive("n_controls", n_controls, 1)
-    (X, y), (X_test, y_test), (kinds, test_kinds) = (
-        map(as_array, part) for part in (train, test, types)
-    )
+    parts = (map(as_array, part) for part in (train, test, types))
+    (X, y), (X_test, y_test), (kinds, test_kinds) = parts
     check_consistent_length(X, y, kinds)
     check_consistent_length(X_test, y_test, test_kinds)
     all_kinds, labels = (np.concatenate(p) for p in ((kinds, test_kinds), (y, y_test)))

@@ -136,13 +136,10 @@ class KNeighborsProbe(Probe):
         learned, held_out, _ = self._split(len(data.X))
         counts = [k for k in _counts(self.n_neighbors) if k <= len(learned)] or [1]
         weights = partial(_weights, temperature=self.temperature)
-        search = GridSearchCV(
-            KNeighborsClassifier(weights=weights, metric="cosine"),
-            {"n_neighbors": counts},
-            scoring="accuracy",
-            cv=[(learned, held_out)],
-            error_score="raise",
-        ).fit(data.X, data.labels)
+        knn = KNeighborsClassifier(weights=weights, metric="cosine")
+        grid, cv = {"n_neighbors": counts}, [(learned, held_out)]
+        search = GridSearchCV(knn, grid, scoring="accuracy", cv=cv, error_score="raise")
+        search.fit(data.X, data.labels)
         self.settings_ = search.cv_results_["params"]
         self.validation_scores_ = search.cv_results_["mean_test_score"]
         self.best_params_ = search.best_params_

@@ -78,9 +78,8 @@ PROTOCOLS = {
 
 def _small_mlp_probe() -> MLPProbe:
     """Return a probe that a CPU trains in seconds, unlike the paper's grid."""
-    return MLPProbe(
-        [(128,), (128, 128)], lr=(1e-3, 3e-3), weight_decay=(0, 1e-2), max_steps=500
-    )
+    widths = [(128,), (128, 128)]
+    return MLPProbe(widths, lr=(1e-3, 3e-3), weight_decay=(0, 1e-2), max_steps=500)
 
 
 DEFAULTS: dict[str, Callable[[], BaseEstimator]] = {

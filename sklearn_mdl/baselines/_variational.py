@@ -189,10 +189,8 @@ def _expected_loss(
     net: BayesianPerceptron, x: Tensor, y: Tensor, n_draws: int
 ) -> tuple[float, float]:
     """Return the expected loss of all labels in nats, and its standard error."""
-    losses = [
-        cross_entropy(net(x).double(), y, reduction="none") for _ in range(n_draws)
-    ]
-    draws = torch.stack(losses)
+    outputs = (net(x).double() for _ in range(n_draws))
+    draws = torch.stack([cross_entropy(o, y, reduction="none") for o in outputs])
     # Weights are drawn independently for each row, so variances add up.
     return float(draws.mean(0).sum()), float((draws.var(0).sum() / n_draws).sqrt())
 
@@ -237,9 +235,8 @@ class BayesianLayer(nn.Module, ABC):
         """
         x = self._gated(x, generator)
         mean = torch.addmm(self.bias, x, self.weight.T)
-        variance = torch.addmm(
-            self.bias_log_variance.exp(), x.square(), self.weight_log_variance.exp().T
-        )
+        variances = self.weight_log_variance.exp()
+        variance = torch.addmm(self.bias_log_variance.exp(), x.square(), variances.T)
         noise = torch.randn(mean.shape, generator=generator, device=mean.device)
         return mean + variance.sqrt() * noise
 

@@ -123,8 +123,7 @@ class ImageEncoder(ViewEncoder):
             check_layers(self._frozen.module, inner)
             first = next(self._encoded(images, range(1)))
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            self.__dict__ = before
             raise
         self.view_names_ = [view.name for view in views]
         self.view_widths_ = [first[name].shape[1] for name in self.view_names_]

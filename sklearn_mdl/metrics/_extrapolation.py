@@ -226,9 +226,8 @@ def _normal(rng: np.random.Generator, noise: Floats) -> Floats:
     """Draw normal numbers (N_DRAWS, n_curves), correlated like the curves' noise."""
     flat = noise.reshape(len(noise), -1)
     flat = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-300)
-    return rng.multivariate_normal(
-        np.zeros(len(flat)), flat @ flat.T, N_DRAWS, method="eigh"
-    )
+    mean, covariance = np.zeros(len(flat)), flat @ flat.T
+    return rng.multivariate_normal(mean, covariance, N_DRAWS, method="eigh")
 
 
 def _posterior(

@@ -40,9 +40,8 @@ def summarise(proba: Floats) -> Floats:
         of the squared probabilities.
     """
     predicted = proba.argmax(1)
-    return np.column_stack(
-        [predicted, proba[np.arange(len(proba)), predicted], np.square(proba).sum(1)]
-    )
+    largest = proba[np.arange(len(proba)), predicted]
+    return np.column_stack([predicted, largest, np.square(proba).sum(1)])
 
 
 class PrequentialMeasures(NamedTuple):

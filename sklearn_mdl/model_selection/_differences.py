@@ -220,10 +220,7 @@ def extrapolations(
     values, lower, upper = map(np.array, zip(*bounds, strict=True))
     margins, below, above = np.moveaxis(np.array(differences), -1, 0)
     return Extrapolations(
-        *(n, values, lower, upper, margins, below, above),
-        best=best,
-        level=level,
-        n_given=n_given,
+        n, values, lower, upper, margins, below, above, best, level, n_given
     )
 
 
@@ -286,6 +283,5 @@ def paired_differences(
             std[:, d] = table.std(0, ddof=1)
     error = np.stack([np.sqrt(s.variance(first, second)[0]) for s in samples], 1)
     half = np.stack([s.half_width(first, second, 1 - level) for s in samples], 1)
-    return PairedDifferences(
-        pairs, mean, std, error, mean - half, mean + half, float(level), n_orders
-    )
+    bounds = mean - half, mean + half
+    return PairedDifferences(pairs, mean, std, error, *bounds, float(level), n_orders)

@@ -203,10 +203,8 @@ class RankStatistics(CellArrays):
         top_k : int, default=None
             Only compare the `top_k` encoders with the best average ranks.
         """
-        tests = ranking.pairwise_wilcoxon(
-            self.positive_codelengths_, pairs=self._columns(pairs), top_k=top_k
-        )
-        return self._named(tests)
+        nats, chosen = self.positive_codelengths_, self._columns(pairs)
+        return self._named(ranking.pairwise_wilcoxon(nats, pairs=chosen, top_k=top_k))
 
     def bayesian_signed_rank(
         self,

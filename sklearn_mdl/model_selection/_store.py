@@ -124,10 +124,8 @@ def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
         return None
     if not isinstance(stored, dict) or not isinstance(stored.get("terms"), dict):
         return None
-    same = canonical({**stored, "terms": None}) == canonical(
-        {**identity, "terms": None}
-    )
-    return Terms.from_json(stored["terms"]) if same else None
+    rest, own = (canonical({**each, "terms": None}) for each in (stored, identity))
+    return Terms.from_json(stored["terms"]) if rest == own else None
 
 
 class CellStore:

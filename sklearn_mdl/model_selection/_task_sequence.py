@@ -296,20 +296,18 @@ class TaskSequence(BaseEstimator):
         first, second = np.nonzero(~np.eye(len(self.task_names_), dtype=bool))
         low, high = self.transfer_intervals_[first, second].T
         conditional = self.conditional_codelengths_.mean(axis=0)
-        return data_frame(
-            {
-                "first": [self.task_names_[a] for a in first],
-                "second": [self.task_names_[b] for b in second],
-                "codelength": self.codelengths_.mean(axis=0)[second],
-                "conditional_codelength": conditional[first, second],
-                "null_codelength": self.null_codelengths_.mean(axis=0)[first, second],
-                "transfer": self.transfer_[first, second],
-                "low": low,
-                "high": high,
-                "raw_transfer": self.raw_transfer_[first, second],
-            },
-            "first",
-        )
+        table = {
+            "first": [self.task_names_[a] for a in first],
+            "second": [self.task_names_[b] for b in second],
+            "codelength": self.codelengths_.mean(axis=0)[second],
+            "conditional_codelength": conditional[first, second],
+            "null_codelength": self.null_codelengths_.mean(axis=0)[first, second],
+            "transfer": self.transfer_[first, second],
+            "low": low,
+            "high": high,
+            "raw_transfer": self.raw_transfer_[first, second],
+        }
+        return data_frame(table, "first")
 
     def plot(self, ax: Axes | None = None) -> TransferDisplay:
         """Draw the transfer matrix as a heat map.

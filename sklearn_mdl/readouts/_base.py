@@ -28,6 +28,7 @@ COUNT = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="left")
+STREAMS = Interval(Integral, 0, MOST_STREAMS, closed="both")
 
 
 class Readout(OnlineEstimator):
@@ -50,11 +51,7 @@ class Readout(OnlineEstimator):
         "beta2": [SHARE],
         "eps": [NOT_NEGATIVE],
         "weight_decay": [NOT_NEGATIVE],
-        "n_replay_streams": [
-            Interval(Integral, 0, MOST_STREAMS, closed="both"),
-            tuple,
-            list,
-        ],
+        "n_replay_streams": [STREAMS, tuple, list],
         "recency": [POSITIVE],
         "ema_step_size": [Interval(Real, 0, 1, closed="right")],
         "ema_warmup": ["boolean"],
@@ -195,9 +192,8 @@ def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learn
         readout.check_width(context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
     context = context._replace(view=context.view._replace(scalings=scalings))
-    families = grouped(
-        (r.stack or r.family or type(r), (k, r)) for k, r in by_place.items()
-    )
+    pairs = ((r.stack or r.family or type(r), (k, r)) for k, r in by_place.items())
+    families = grouped(pairs)
     stacks_first = sorted(families.values(), key=lambda own: own[0][1].stack is None)
     learners: list[Learner] = []
     for members in stacks_first:

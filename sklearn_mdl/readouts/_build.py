@@ -207,9 +207,8 @@ def hidden_widths(sizes: object) -> tuple[int, ...]:
     """Convert the widths of hidden layers, an int or a sequence, to a tuple."""
     array = np.atleast_1d(np.asarray(sizes, dtype=object))
     widths = array.tolist()
-    if array.ndim != 1 or not all(
-        isinstance(w, Integral) and int(w) > 0 for w in widths
-    ):
+    is_valid = all(isinstance(width, Integral) and int(width) > 0 for width in widths)
+    if array.ndim != 1 or not is_valid:
         raise ValueError(
             "hidden_layer_sizes must be positive integers, one for each hidden layer, "
             f"got {sizes!r}; pass for example hidden_layer_sizes=(512,)"

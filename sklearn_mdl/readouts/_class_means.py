@@ -20,7 +20,7 @@ from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.whitening import MAX_VALUES, centring, whitening
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import POSITIVE, BaseReadout
-from sklearn_mdl.readouts._build import Context, Members, grouped
+from sklearn_mdl.readouts._build import Context, Members
 from sklearn_mdl.readouts._kernel_rows import WITHIN, Memory, last_refresh, unit_rows
 from sklearn_mdl.readouts._row_learners import CalibratedLearner, RowBlock
 
@@ -305,14 +305,11 @@ class MeansReadout(BaseReadout):
     @classmethod
     def learners_of(cls, members: Members[Any], context: Context) -> list[MeansLearner]:
         """Make one learner for each set of readouts that use the same rows."""
-        alike = grouped(
-            (
-                Memory(None, r.window, r.restart),
-                Reference(column, r.scaling, float(r.shrinkage), r.is_cosine),
-            )
-            for column, r in members
-        )
-        return [MeansLearner(own, memory, context) for memory, own in alike.items()]
+        alike: dict[Memory, list[Reference]] = {}
+        for column, r in members:
+            own = Reference(column, r.scaling, float(r.shrinkage), r.is_cosine)
+            alike.setdefault(Memory(None, r.window, r.restart), []).append(own)
+        return [MeansLearner(group, memory, context) for memory, group in alike.items()]
 
 
 @dataclass(eq=False, repr=False)

@@ -122,9 +122,8 @@ def _combined(columns: dict[str, Sequence[object]], kind: type) -> list[dict[str
             cure = f"pass {draws}a list of values, such as distribution.rvs(5)"
             required = "a scalar or a list if all combinations are built"
             raise invalid(name, required, values, cure)
-    return [
-        dict(zip(columns, values, strict=True)) for values in product(*columns.values())
-    ]
+    combinations = product(*columns.values())
+    return [dict(zip(columns, values, strict=True)) for values in combinations]
 
 
 def _check_draws(n_samples: int, n_all: float) -> None:

@@ -127,12 +127,10 @@ class Stretch(NamedTuple):
     def joined(cls, parts: Sequence[Stretch]) -> Stretch:
         """Join the predictions of several groups."""
         squares = [part.squares for part in parts if part.squares is not None]
-        return cls(
-            parts[0].start,
-            torch.cat([part.means for part in parts]),
-            torch.cat([part.variances for part in parts]),
-            torch.cat(squares) if squares else None,
-        )
+        means = torch.cat([part.means for part in parts])
+        variances = torch.cat([part.variances for part in parts])
+        total = torch.cat(squares) if squares else None
+        return cls(parts[0].start, means, variances, total)
 
 
 class KernelGroup:

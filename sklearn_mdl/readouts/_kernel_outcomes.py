@@ -237,9 +237,8 @@ class KernelRegressorLearner(LabellingsLearner):
         numbers = torch.from_numpy(labels.T)
 
         def targets(refreshed: int) -> Tensor:
-            return _in_units(numbers, *self._units_of(labels, refreshed)).to(
-                self.device
-            )
+            units = self._units_of(labels, refreshed)
+            return _in_units(numbers, *units).to(self.device)
 
         standardize, refreshed = self.units.standardize, 0
         for stretch in self.evaluated(targets, n_rows, squares=standardize):
@@ -294,9 +293,8 @@ class KernelRegressorLearner(LabellingsLearner):
         """Return location, scale and reach (3, S) given the first ``n_rows`` labels."""
         units = [(self.units.location, self.units.scale, math.inf)] * len(labels)
         if self.units.standardize and n_rows:
-            units = [
-                self._units_after(torch.from_numpy(row[:n_rows])) for row in labels
-            ]
+            known = torch.from_numpy(labels[:, :n_rows])
+            units = [self._units_after(row) for row in known]
         return torch.tensor(units, dtype=torch.float64).T
 
     def _units_after(self, labels: Tensor) -> tuple[float, float, float]:

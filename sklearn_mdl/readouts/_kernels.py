@@ -307,9 +307,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         ]
         run, predicted = self._run, np.empty((len(labels), len(rows)), labels.dtype)
         with run.threads.arithmetic():
-            (learner,) = self.learners_of(
-                [(0, self)], Context(self.n_features_in_, 1, 0, run.rows.device)
-            )
+            context = Context(self.n_features_in_, 1, 0, run.rows.device)
+            (learner,) = self.learners_of([(0, self)], context)
             learner.attach(run.rows)
             log_probas = learner.predict_sets(outputs, rows)
         for indices, log_proba in zip(alike.values(), log_probas, strict=True):

@@ -287,8 +287,7 @@ class NetStack(Learner):
         pairs, target = self.net.module_.pairs, self.target
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
         rebuilt = type(self)(self.shape, members, self.view, *sizes, self.views.device)
-        self.__dict__.clear()
-        self.__dict__.update(rebuilt.__dict__ | {"target": target})
+        self.__dict__ = rebuilt.__dict__ | {"target": target}
         for column, tensors in self._parts(repeated=True).items():
             for name, tensor in tensors.items():
                 known = parts[column][name]
@@ -414,14 +413,10 @@ class DensityStack(NetStack):
         units = self._units
         location, log_scale = self.logits(x).double().unbind(-1)
         log_scale = log_scale - in_lanes(torch.log, self._logit_scale()).squeeze(-1)
-        densities = torch.stack(
-            [
-                units.mean + units.scale * location,
-                math.log(units.scale) + log_scale,
-                self._degrees_of_freedom.expand_as(location),
-            ],
-            -1,
-        )
+        location = units.mean + units.scale * location
+        log_scale = math.log(units.scale) + log_scale
+        tails = self._degrees_of_freedom.expand_as(location)
+        densities = torch.stack([location, log_scale, tails], -1)
         usable = densities[..., :2].isfinite().all(-1, keepdim=True)
         return torch.where(usable, densities, torch.nan)
 

@@ -210,13 +210,10 @@ def _encode(
     scorer: RepresentationScorer,
 ) -> tuple[Given, dict[Place, float]]:
     """Return datasets with the features of all encoders, and seconds to encode."""
-    cells = [
-        (dataset, name, encoder)
-        for dataset, (rows, *_) in given.items()
-        for name, encoder in named_encoders(
-            rows if encoders is None else encoders
-        ).items()
-    ]
+    cells = []
+    for dataset, (rows, *_) in given.items():
+        own = named_encoders(rows if encoders is None else encoders)
+        cells += [(dataset, name, encoder) for name, encoder in own.items()]
     features: dict[str, dict[str, Any]] = {name: {} for name in given}
     seconds: dict[Place, float] = {}
     verbose = int(scorer.verbose)
@@ -290,7 +287,6 @@ def side_by_side(
         warn_caller(f"Pairs of encoders are left out: {error}")
         return {}, None
     single = [c for c in scorer.cells_ if c.encoder in names and c.dataset in kept]
-    cells = sorted(
-        [*single, *pair_scorer.cells_], key=lambda cell: kept.index(cell.dataset)
-    )
+    cells = [*single, *pair_scorer.cells_]
+    cells.sort(key=lambda cell: kept.index(cell.dataset))
     return pairs, Ranking(cells, scorer.alpha)

@@ -338,11 +338,9 @@ class Comparison:
         tables = []
         for sample in self.scorer.codelength_samples_:
             # For intervals of codelengths, compare encoders with a code of length zero.
-            base = replace(
-                sample,
-                contrasts=np.pad(sample.contrasts, ((0, 0), (0, 0), (0, 1))),
-                by_order=np.pad(sample.by_order, ((0, 0), (0, 1))),
-            )
+            contrasts = np.pad(sample.contrasts, ((0, 0), (0, 0), (0, 1)))
+            by_order = np.pad(sample.by_order, ((0, 0), (0, 1)))
+            base = replace(sample, contrasts=contrasts, by_order=by_order)
             halves = base.half_width(slice(-1), [-1], self.scorer.alpha)
             tables.append(halves / sample.n_samples)
         return np.array(tables)

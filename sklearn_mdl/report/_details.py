@@ -85,13 +85,10 @@ def values(comparison: ProtocolComparison, d: int) -> Table:
     ranks, protocols = comparison.ranks[d], comparison.protocols
     least = np.min(ranks, axis=0, where=~np.isnan(ranks), initial=np.inf)
     order = best_first(ranks)
-    rows = [
-        [
-            comparison.encoder_names[e],
-            *(value_text(comparison, d, e, p) for p in range(len(protocols))),
-        ]
-        for e in order
-    ]
+    rows = []
+    for e in order:
+        texts = [value_text(comparison, d, e, p) for p in range(len(protocols))]
+        rows.append([comparison.encoder_names[e], *texts])
     totals = np.nansum(comparison.seconds[d], axis=0)
     rows.append(["seconds, all encoders", *(number(s, ".1f") for s in totals)])
     bold = {(i, p + 1) for i, p in np.argwhere(ranks[order] == least).tolist()}

@@ -105,23 +105,19 @@ def write_tables(
     heldout = {} if comparison is None else comparison.heldout_accuracies
     tables = list(heldout.values())
     columns = model_selection.columns_of(scorer)
-    rows = [
-        [
-            *(row[name] for name in columns),
-            *(t.get((str(row["dataset"]), str(row["encoder"])), "") for t in tables),
-        ]
-        for row in model_selection.as_rows(scorer)
-    ]
+    rows = []
+    for row in model_selection.as_rows(scorer):
+        place = str(row["dataset"]), str(row["encoder"])
+        shares = [table.get(place, "") for table in tables]
+        rows.append([*(row[name] for name in columns), *shares])
     names = [f"heldout_accuracy_{name}" for name in heldout]
+    preferred = ["encoder", *scorer.dataset_names_, "most_often"]
+    readouts = model_selection.readout_table(scorer).rows
     return [
         write_rows(folder / "cells.csv", [*columns, *names], rows),
         _write_ranking(folder / "ranking.csv", scorer, heldout),
         _write_scores(folder / "scores.csv", scorer),
-        write_rows(
-            folder / "readouts.csv",
-            ["encoder", *scorer.dataset_names_, "most_often"],
-            model_selection.readout_table(scorer).rows,
-        ),
+        write_rows(folder / "readouts.csv", preferred, readouts),
         _write_json(folder / "cells.json", _cells(scorer)),
         _write_json(folder / "statistics.json", statistics_of(scorer)),
         *(_write_latex(folder / f"{name}.tex", scorer, name) for name in LATEX),

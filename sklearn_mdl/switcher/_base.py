@@ -54,6 +54,7 @@ NESTED: list[tuple[str, type, str, str]] = [
 ]
 
 
+COUNT = Interval(Integral, 1, None, closed="left")
 SHOWN = 3  # maximum number of readouts that a warning names
 
 
@@ -63,11 +64,7 @@ class BaseSwitcher(FittedSwitcher):
     _parameter_constraints: ClassVar[Constraints] = {
         "switching": [str, SwitchingPrior, None],
         "readout_weights": ["array-like", StrOptions({"architecture"}), None],
-        "batch_size": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-            tuple,
-        ],
+        "batch_size": [COUNT, StrOptions({"auto"}), tuple],
         "pooling": [StrOptions({"auto"}), None, LogLinearPool, list, tuple, np.ndarray],
         "race": [StrOptions({"auto"}), None, Race],
         "label_delay": [Interval(Integral, 0, None, closed="left")],
@@ -112,15 +109,10 @@ class BaseSwitcher(FittedSwitcher):
         if settings.mixing.groups is not None and settings.keeps_mixtures:
             cure = f'omit {ESCAPE}, or pass store without "mixtures"'
             outcome.check_option("stored mixtures", cure)
-        pass_settings = PassSettings(
-            outcome,
-            n_features,
-            settings.batch_size,
-            seed,
-            settings.device,
-            settings.first_batch_size,
-            None if isinstance(self.n_jobs, str) else self.n_jobs,
-        )
+        n_jobs = None if isinstance(self.n_jobs, str) else self.n_jobs
+        last, first = settings.batch_size, settings.first_batch_size
+        given = n_features, last, seed, settings.device, first, n_jobs
+        pass_settings = PassSettings(outcome, *given)
         options = {"n_jobs": settings.n_threads, "precision": self.precision}
         run = PrequentialRun(
             learners_for(readouts, pass_settings, **options),

@@ -290,14 +290,11 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         self, losses: np.ndarray, settings: ResolvedSettings
     ) -> StoredLosses:
         """Return losses with the description of the readouts that produced them."""
-        return StoredLosses(
-            losses,
-            readout_names(settings.readouts),
-            [readout.architecture for readout in settings.readouts],
-            settings.mixing.weights,
-            settings.mixing.prior,
-            len(getattr(self, "classes_", ())) or None,
-        )
+        names = readout_names(settings.readouts)
+        kinds = [readout.architecture for readout in settings.readouts]
+        prior, weights = settings.mixing.prior, settings.mixing.weights
+        n_classes = len(getattr(self, "classes_", ())) or None
+        return StoredLosses(losses, names, kinds, weights, prior, n_classes)
 
     @property
     @abstractmethod
@@ -384,10 +381,8 @@ class FittedSwitcher(OnlineEstimator, Parameters):
 
     def _blank(self) -> Self:
         """Return an unfitted copy that writes no files. All copies have one seed."""
-        return clone(self._settings).set_params(
-            **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
-            random_state=self._seed,
-        )
+        plain = {"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1}
+        return clone(self._settings).set_params(**plain, random_state=self._seed)
 
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False

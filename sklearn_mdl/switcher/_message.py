@@ -148,9 +148,8 @@ def _damaged(what: str) -> ValueError:
 
 
 def _encoded(header: Header) -> bytes:
-    text = json.dumps(
-        header, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
+    compact = (",", ":")
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=compact)
     return text.encode("utf-8", "surrogatepass")
 
 

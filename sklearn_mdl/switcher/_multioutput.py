@@ -362,9 +362,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
                 f"{type(self.estimators_[0]).__name__}; fit with this switcher"
             )
         permutable = [s._permutable(n_permutations, shuffled) for s in switchers]
-        by_kernels = grouped(
-            (repr(kernels), j) for j, (_, kernels, _) in enumerate(permutable)
-        )
+        keys = (repr(kernels) for _, kernels, _ in permutable)
+        by_kernels = grouped((key, j) for j, key in enumerate(keys))
         tests: dict[int, PermutationTest] = {}
         for columns in by_kernels.values():
             runs = [permutable[j][0] for j in columns]

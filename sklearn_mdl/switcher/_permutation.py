@@ -51,11 +51,8 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     """
     kinds = KernelReadout, KernelReadoutRegressor
     lasting = [r for r in readouts if isinstance(r, Readout) and not r.forgets]
-    kernels = [
-        readout
-        for readout in lasting
-        if isinstance(readout.inner, kinds) and not readout.inner.reads_labels
-    ]
+    found = [readout for readout in lasting if isinstance(readout.inner, kinds)]
+    kernels = [readout for readout in found if not readout.inner.reads_labels]
     if not kernels:
         raise ValueError(
             "A permutation test needs a kernel that keeps all rows and does not whiten "

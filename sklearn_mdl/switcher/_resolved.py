@@ -166,10 +166,8 @@ def resolved(
     if place == "memory" and switcher.checkpoint is not None:
         place = switcher.checkpoint  # resuming needs the trace on disk
     folder = None if place == "memory" else Path(place)
-    evaluation = device, n_threads, in_processes
-    return ResolvedSettings(
-        readouts, mixing, last, first, *evaluation, folder, keeps_mixtures
-    )
+    where = device, n_threads, in_processes, folder
+    return ResolvedSettings(readouts, mixing, last, first, *where, keeps_mixtures)
 
 
 def batch_sizes(

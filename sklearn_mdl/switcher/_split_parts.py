@@ -168,11 +168,8 @@ def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
     """
     settings = common.settings
     width, n_outputs = settings.n_features, settings.outcome.n_numbers
-    return sum(
-        state_bytes(common.readouts[column], width, n_outputs)
-        for group in part
-        for column in group
-    )
+    readouts = [common.readouts[column] for group in part for column in group]
+    return sum(state_bytes(readout, width, n_outputs) for readout in readouts)
 
 
 class Worker(NamedTuple):

@@ -213,14 +213,9 @@ class StoredLosses:
             Results of switching without a pool, in nats. Labels are delayed as in the
             run.
         """
-        return forward(
-            switching,
-            self.blocks(),
-            self.weights,
-            kinds=kinds,
-            max_rows=max_rows,
-            known=self._known_by_row(),
-        )
+        given = switching, self.blocks(), self.weights
+        known = self._known_by_row()
+        return forward(*given, kinds=kinds, max_rows=max_rows, known=known)
 
     def _known_by_row(self) -> np.ndarray:
         """Return the number of known labels at each row and at the end, (N + 1,)."""

@@ -320,9 +320,8 @@ class ForwardPass:
 
     def _advance_awake(self, coding: Coding) -> None:
         """Code steps during which the same experts are awake."""
-        if isinstance(self._filter, MixtureFilter) and advance_awake(
-            self._filter, coding, ~self._asleep
-        ):
+        mixture, awake = self._filter, ~self._asleep
+        if isinstance(mixture, MixtureFilter) and advance_awake(mixture, coding, awake):
             return
         for i, row in enumerate(coding.losses):
             shares = self._log_shares(self._asleep)

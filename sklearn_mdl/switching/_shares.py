@@ -44,9 +44,8 @@ class GroupedShare:
     ) -> None:
         self._rate = rate
         self._starts = starts
-        self._members = np.repeat(
-            np.arange(len(starts)), np.diff([*starts, len(weights)])
-        )
+        sizes = np.diff([*starts, len(weights)])
+        self._members = np.repeat(np.arange(len(starts)), sizes)
         self._prior = weights / np.add.reduceat(weights, starts)[self._members]
         self.weights = self._prior.copy()
         self._t = 1
@@ -141,11 +140,9 @@ class LearnedGroupedShare:
         n_rates, n_groups = len(rates), len(starts)
         # One share holds a copy of every group for each rate.
         offsets = np.repeat(np.arange(n_rates) * len(weights), n_groups)
-        self._share = GroupedShare(
-            np.tile(weights, n_rates),
-            np.tile(starts, n_rates) + offsets,
-            np.repeat(np.asarray(rates, dtype=np.float64), len(weights)),
-        )
+        by_expert = np.repeat(np.asarray(rates, dtype=np.float64), len(weights))
+        copies = np.tile(weights, n_rates), np.tile(starts, n_rates) + offsets
+        self._share = GroupedShare(*copies, by_expert)
         self._whole = GroupedShare(weights, starts)  # its weights are set before use
         self._sizes = np.diff([*starts, len(weights)])
         self.posterior = np.full((n_rates, n_groups), 1 / n_rates)

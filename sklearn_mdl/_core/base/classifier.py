@@ -181,14 +181,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         measures : PrequentialMeasures
             Includes the codelength and those of two reference codes, in nats.
         """
-        return measure(
-            self._run.trace.summaries,
-            self.codelengths_,
-            self._labels_seen(),
-            n_classes=len(self.classes_),
-            n_bins=n_bins,
-            n_named=self._run.outcome.n_named,
-        )
+        given = self._run.trace.summaries, self.codelengths_, self._labels_seen()
+        n_classes, n_named = len(self.classes_), self._run.outcome.n_named
+        return measure(*given, n_classes=n_classes, n_bins=n_bins, n_named=n_named)
 
     def _check_classes(self, classes: ArrayLike | None) -> None:
         given = None if classes is None else np.unique(as_labels(classes))

@@ -320,8 +320,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             resumable = is_new and run is not None and run.can_go_on and run.n_scored
             # An interrupted stream is kept, so that it can be resumed.
             if not (isinstance(error, KeyboardInterrupt) and resumable):
-                self.__dict__.clear()
-                self.__dict__.update(before)
+                self.__dict__ = before
             raise
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:

@@ -41,15 +41,9 @@ FIELDS: dict[str, type] = {
 }
 # Arrays in every file, and their numbers of dimensions.
 ARRAYS = {
-    "labels": 1,
-    "summaries": 2,
-    "codes": 2,
-    "shares": 2,
-    "pool_weights": 2,
-    "diverged_at": 1,
-    "retired_at": 1,
-    "losses": 2,
-    "rows": 2,
+    **dict.fromkeys(("labels", "diverged_at", "retired_at"), 1),
+    **dict.fromkeys(("summaries", "codes", "shares", "pool_weights"), 2),
+    **dict.fromkeys(("losses", "rows"), 2),
 }
 # Memory that loading may use in addition to twice the size of the file.
 SPARE_BYTES = 2**26

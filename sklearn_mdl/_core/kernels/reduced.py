@@ -119,9 +119,8 @@ class ExtendedRidge(ForwardRidge):
             inverse = torch.cholesky_inverse(cholesky(noisy[None])[0]).mT
             weights.append(inverse @ known)  # symmetric
             torch.mul(inverse, alpha, out=own)
-        return ReducedRidge(
-            leading, self.alphas, covariance, torch.stack(weights), self.n_rows
-        )
+        stacked = torch.stack(weights)
+        return ReducedRidge(leading, self.alphas, covariance, stacked, self.n_rows)
 
 
 @dataclass(eq=False)

@@ -114,10 +114,9 @@ class SettledRidge:
         # In single precision, it is faster to solve from the right with a root stored
         # by rows, and ten times as fast to multiply with the few targets on the left.
         root = self._root.float().contiguous().mT
-        features = torch.linalg.solve_triangular(
-            root, kernel[:, :-1], upper=True, left=False
-        )
-        beyond = (kernel[:, -1] - features.square().sum(1)).clamp_min_(0)
+        cross, variances = kernel[:, :-1], kernel[:, -1]
+        features = torch.linalg.solve_triangular(root, cross, upper=True, left=False)
+        beyond = (variances - features.square().sum(1)).clamp_min_(0)
         self.products = add_lower_products(self.products.clone(), features)
         self.known = self.known + (targets.to(features.dtype).mT @ features).mT
         self._later, self._recent = (), (features[-RECENT:], beyond[-RECENT:])

@@ -89,9 +89,8 @@ def whitening(
     if base <= 0:  # all rows are equal
         return centred
     by_features = d <= n_rows
-    values, vectors = torch.linalg.eigh(
-        root.mT @ root if by_features else root @ root.mT
-    )
+    products = root.mT @ root if by_features else root @ root.mT
+    values, vectors = torch.linalg.eigh(products)
     values = values.clamp_min_(0)
     deviations, least = (values + base).sqrt(), base**0.5
     gains = -1 / (least * deviations * (least + deviations))

@@ -205,13 +205,8 @@ def adamw_rates(settings: Tensor, n_steps: int) -> tuple[Tensor, ...]:
     """
     lr, beta1, beta2, eps, weight_decay = settings
     root = (1 - beta2**n_steps).sqrt()
-    return (
-        1 - beta1,
-        1 - beta2,
-        1 - lr * weight_decay,
-        lr * root / (1 - beta1**n_steps),
-        eps * root,
-    )
+    kept, step = 1 - lr * weight_decay, lr * root / (1 - beta1**n_steps)
+    return 1 - beta1, 1 - beta2, kept, step, eps * root
 
 
 def adamw_update(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *rates: Tensor) -> None:
@@ -245,9 +240,8 @@ class ForwardCalibration:
 
     def __init__(self, start: Tensor) -> None:
         self.values = torch.nn.Parameter(start)
-        self.optimizer = StackedAdamW(
-            [self.values], *([setting] * len(start) for setting in CALIBRATION)
-        )
+        settings = ([setting] * len(start) for setting in CALIBRATION)
+        self.optimizer = StackedAdamW([self.values], *settings)
 
     def member(self, index: int) -> list[float]:
         """Return the values (P,) of one member."""

@@ -92,9 +92,8 @@ def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> 
         + in_lanes(torch.log, dof * math.pi) / 2
     )
     tail = normaliser + (dof + 1) / 2 * in_lanes(torch.log1p, squares / dof)
-    return log_scale + torch.where(
-        gaussian, squares / 2 + math.log(2 * math.pi) / 2, tail
-    )
+    normal = squares / 2 + math.log(2 * math.pi) / 2
+    return log_scale + torch.where(gaussian, normal, tail)
 
 
 def density_losses(values: Tensor, labels: Tensor) -> Tensor:

@@ -335,9 +335,8 @@ class PooledCoder(Coder):
         gone = asleep[self._awake_groups]
         if gone.any():
             self._pool.retire(np.flatnonzero(gone).tolist())
-            self._pending = deque(
-                row._replace(mixed=row.mixed[~gone]) for row in self._pending
-            )
+            kept = (row._replace(mixed=row.mixed[~gone]) for row in self._pending)
+            self._pending = deque(kept)
             self._awake_groups = self._awake_groups & ~asleep
 
     def state_dict(self) -> dict[str, np.ndarray]:

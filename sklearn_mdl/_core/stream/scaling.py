@@ -101,11 +101,10 @@ class Scaling:
             some_shift = shift.to(weight).expand(len(weight), 1, -1)
             bias.add_(torch.bmm(some_shift, weight.mT))
             factor = change.to(weight)
-            weight.copy_(
-                weight * factor
-                if diagonal
-                else torch.bmm(weight, factor.expand(len(weight), -1, -1))
-            )
+            if diagonal:
+                weight.mul_(factor)
+            else:
+                weight.copy_(torch.bmm(weight, factor.expand(len(weight), -1, -1)))
 
         return re_express
 
@@ -187,9 +186,8 @@ class RunningWhitener(RunningStandardizer):
         values, vectors = torch.linalg.eigh(covariance)
         values = values.clamp_min(_EIGENVALUE_FLOOR * values.mean())
         values = torch.where(values > 0, values, 1.0).sqrt()  # (d,) standard deviations
-        return Scaling(
-            self.mean, (vectors / values) @ vectors.T, (vectors * values) @ vectors.T
-        )
+        transform = (vectors / values) @ vectors.T
+        return Scaling(self.mean, transform, (vectors * values) @ vectors.T)
 
 
 RUNNING = {"standard": RunningStandardizer, "whiten": RunningWhitener}

@@ -77,15 +77,10 @@ class PrequentialTrace:
             columns["labels"] = None, shape.label_dtype
         columns["known"] = None, "<i8"
         columns["losses"] = columns["posterior"] = (shape.n_readouts,), "<f8"
-        self._files = {
-            name: GrowingArray(
-                width,
-                None if folder is None else Path(f"{name}.npy"),
-                dtype=dtype,
-                folder=folder,
-            )
-            for name, (width, dtype) in columns.items()
-        }
+        self._files: dict[str, GrowingArray] = {}
+        for name, (width, dtype) in columns.items():
+            path = None if folder is None else Path(f"{name}.npy")
+            self._files[name] = GrowingArray(width, path, dtype=dtype, folder=folder)
         self._waiting: list[dict[str, np.ndarray]] = []
         self._numbers = {
             "codes": GrowingArray(3),

@@ -161,13 +161,9 @@ def joined(
         items = np.concatenate(images)
     elif all(isinstance(part, list) for part in images):
         items = list(chain(*images))
-    counts = [np.size(part) for part in labels]
-    return VtabData(
-        task,
-        LazyImages(items, decode, about),
-        np.concatenate([np.asarray(part, dtype=np.int64) for part in labels]),
-        None if None in names else np.repeat(names, counts),
-    )
+    y = np.concatenate([np.asarray(part, dtype=np.int64) for part in labels])
+    of_rows = None if None in names else np.repeat(names, list(map(np.size, labels)))
+    return VtabData(task, LazyImages(items, decode, about), y, of_rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,10 +32,7 @@ def categories(task: data.VtabTask, folder: Path, place: str) -> data.VtabData:
 
     torchvision's Caltech101 would omit one of the 102 categories.
     """
-    folder = folder / place
-    dataset = datasets().ImageFolder(
-        folder, loader=Path, is_valid_file=lambda name: name.lower().endswith(".jpg")
-    )
+    dataset = datasets().DatasetFolder(folder / place, Path, extensions=(".jpg",))
     return _of_examples(task, [(None, dataset)])
 
 

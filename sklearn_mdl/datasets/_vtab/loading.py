@@ -75,7 +75,10 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     >>> train, test = data.reshuffled(random_state=0)  # doctest: +SKIP
     """
     if not isinstance(task, VtabTask):
-        task = _task_of(task)
+        if task not in VTAB_TASKS:
+            near = get_close_matches(str(task), VTAB_TASKS, n=3, cutoff=0.0)
+            raise invalid("task", "a name in VTAB_TASKS", task, f"pass one of {near}")
+        task = VTAB_TASKS[task]
     folder = Path(data_dir)
     _check_files(task, folder)
     try:
@@ -103,10 +106,3 @@ def _check_files(task: VtabTask, folder: Path) -> None:
             f"{task.name} needs {place}, which is missing; download from {task.origin} "
             f"to {folder}: {task.download}"
         )
-
-
-def _task_of(name: str) -> VtabTask:
-    if name not in VTAB_TASKS:
-        near = get_close_matches(str(name), VTAB_TASKS, n=3, cutoff=0.0)
-        raise invalid("task", "a name in VTAB_TASKS", name, f"pass one of {near}")
-    return VTAB_TASKS[name]

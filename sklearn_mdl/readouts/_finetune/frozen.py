@@ -83,9 +83,8 @@ class EncodingLearner(Learner):
         self.images = rows
         size, device = rows.batch_size, rows.device
         scalings = self.inner[0].view.scalings
-        self.features = ScaledRows(
-            SampleStore(self.width), scalings, size, device, first=rows.first
-        )
+        store = SampleStore(self.width)
+        self.features = ScaledRows(store, scalings, size, device, first=rows.first)
         self.states = [
             PassState.attached(learner, self.features, self.seed)
             for learner in self.inner

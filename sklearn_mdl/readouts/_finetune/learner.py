@@ -72,11 +72,9 @@ class NetworkLearner(Learner):
         with net_draws(True, self.seed):
             n_classes, device = context.n_classes, context.device
             self.net = make_net(expert, trunk, shape, n_classes, device)
-        self.average = None
-        if expert.ema_step_size < 1:
-            self.average = AveragedNetwork(
-                self.network, expert.ema_step_size, expert.ema_warmup
-            )
+        self.average, step_size = None, expert.ema_step_size
+        if step_size < 1:
+            self.average = AveragedNetwork(self.network, step_size, expert.ema_warmup)
         self.calibration = LogitScale() if expert.calibration else None
         self.n_steps = 0
         self._last: tuple[Tensor, Tensor] | None = None  # rows and logits

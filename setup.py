@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import tarfile
 from pathlib import Path
 
@@ -11,6 +12,20 @@ from setuptools.command.sdist import sdist
 
 # Times in both archives, for those who set none: setuptools would take those of files.
 EPOCH = int(os.environ.setdefault("SOURCE_DATE_EPOCH", "1577836800"))  # January 2020
+# The project's address, which a release sets: a package index shows the README by
+# itself, where relative links lead nowhere.
+ADDRESS = os.environ.get("PROJECT_ADDRESS", "").rstrip("/")
+
+
+def metadata(readme, address, version):
+    """Return a README with absolute links to a version, and the project's addresses."""
+    files = {"raw": r"(!\[[^\]]*\]\()", "blob": r"(\]\()"}  # images, then other links
+    for place, start in files.items():
+        target = rf"\1{address}/{place}/v{version}/"
+        readme = re.sub(rf"{start}(?!https?://|#)", target, readme)
+    documentation = f"{address}/blob/v{version}/docs/index.md"
+    urls = {"Source": address, "Documentation": documentation}
+    return {"long_description": readme, "project_urls": urls}
 
 
 def without_origin(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -45,4 +60,9 @@ class Wheel(bdist_wheel):
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-setup(cmdclass={"sdist": SourceArchive, "bdist_wheel": Wheel})
+if __name__ == "__main__":
+    text = Path("sklearn_mdl/__init__.py").read_text("utf-8")
+    version = re.search(r'__version__ = "(.*)"', text)[1]
+    readme = Path("README.md").read_text("utf-8")
+    found = metadata(readme, ADDRESS, version) if ADDRESS else {}
+    setup(cmdclass={"sdist": SourceArchive, "bdist_wheel": Wheel}, **found)

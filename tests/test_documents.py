@@ -10,6 +10,7 @@ import builtins
 import doctest
 import importlib
 import re
+import runpy
 import shutil
 import subprocess
 import textwrap
@@ -208,6 +209,20 @@ def test_links_between_documents_lead_somewhere():
         if not (path.parent / target).exists()
     ]
     assert faults == []
+
+
+def test_links_of_the_readme_are_absolute_in_a_release():
+    """A package index shows the README without the files that its links name."""
+    metadata = runpy.run_path(ROOT / "setup.py")["metadata"]
+    text = (ROOT / "README.md").read_text("utf-8")
+    found = metadata(text, "https://host.example/us/it", "0.1.0")["long_description"]
+    own, released = (re.findall(r"\]\(([^)\s]+)\)", each) for each in (text, found))
+    for link, absolute in zip(own, released, strict=True):
+        if "://" in link:
+            assert absolute == link
+        else:
+            place = "raw" if link.endswith(".png") else "blob"
+            assert absolute == f"https://host.example/us/it/{place}/v0.1.0/{link}"
 
 
 def anchors(path):

@@ -494,9 +494,7 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
             "e_values must hold one number of at least 0 for each dataset, got "
             f"{values.tolist()!r}; for example, pass [4.0, 10.0], or np.exp(logs)"
         )
-    if claim == claims[1]:
-        return np.asarray(values.min(0))
-    parts, exponents = np.frexp(values)  # the product of the first may overflow
-    with np.errstate(invalid="ignore", over="ignore"):
-        product = np.ldexp(parts.prod(0), exponents.sum(0))
-    return np.where((values == 0).any(0), 0.0, product)
+    parts, exponents = np.frexp(np.minimum(values, np.finfo(np.float64).max))
+    with np.errstate(over="ignore"):
+        product = np.ldexp(parts.prod(0), exponents.sum(0))  # overflows last
+    return np.asarray(product if claim == claims[0] else values.min(0))

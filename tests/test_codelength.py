@@ -470,6 +470,14 @@ def test_intervals_hold_the_codelengths_of_fresh_groups():
     assert np.mean(inside) >= 0.85
     assert np.mean(widths) > 1.3
     found = extrapolate(losses, 960, groups=np.arange(480))
+    assert found.n == 960
+    ends = np.quantile(found.draws, [0.05, 0.95], axis=0)
+    np.testing.assert_array_equal([found.lower, found.upper], ends)
+    two = extrapolate(losses, 960, groups=np.arange(480) // 240)
+    assert two.lower[0] < found.values[0] < two.upper[0]
+    for level in (0, 1):
+        with pytest.raises(ValueError, match="between 0 and 1 exclusive"):
+            extrapolate(losses, 960, level=level)
     np.testing.assert_array_equal(found.draws, extrapolate(losses, 960).draws)
 
 

@@ -112,6 +112,13 @@ def test_confidence_on_an_edge_belongs_to_the_bin_below():
 
 def test_confidence_of_zero_belongs_to_the_first_bin():
     assert_allclose(expected_calibration_error([0.0, 0.5], [0, 1]), 0.25)
+    sure = np.array([0.05, 0.1, 0.15, 0.95, 1.0])
+    correct = np.array([0, 1, 1, 1, 0], dtype=np.uint8)  # bins of 0.1 end at their ends
+    wanted = (abs(1 - 0.15) + abs(1 - 0.15) + abs(1 - 1.95)) / 5
+    assert_allclose(expected_calibration_error(sure, correct, n_bins=10), wanted)
+    narrow = sure.astype(np.float16)
+    found = expected_calibration_error(narrow, correct, n_bins=10)
+    assert found == expected_calibration_error(narrow.astype(float), correct, n_bins=10)
 
 
 def test_confidence_above_one_by_rounding_belongs_to_the_last_bin():

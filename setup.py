@@ -12,9 +12,11 @@ from setuptools.command.sdist import sdist
 
 # Times in both archives, for those who set none: setuptools would take those of files.
 EPOCH = int(os.environ.setdefault("SOURCE_DATE_EPOCH", "1577836800"))  # January 2020
-# The project's address, which a release sets: a package index shows the README by
-# itself, where relative links lead nowhere.
-ADDRESS = os.environ.get("PROJECT_ADDRESS", "").rstrip("/")
+# The project's address, which a release sets, and which its source archive keeps: a
+# package index shows the README by itself, where relative links lead nowhere.
+INFO = Path("PKG-INFO").read_text("utf-8") if Path("PKG-INFO").exists() else ""
+(KEPT,) = re.findall("^Project-URL: Source, (.*)$", INFO, re.MULTILINE) or [""]
+ADDRESS = os.environ.get("PROJECT_ADDRESS", KEPT).rstrip("/")
 
 
 def metadata(readme, address, version):

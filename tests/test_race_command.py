@@ -202,13 +202,18 @@ def test_a_race_goes_on_with_the_same_features_until_their_end(
     folder, _ = study
     write(study)
     never = ["--alpha", "1e-9"]
+    whole = np.arange(N_ROWS, dtype=np.int8)[:, None]
+    np.save(folder / "features" / "whole.npy", whole)
     for _ in range(2):  # the second finds no row to label
         assert race(study, *never) == 0
         printed = capsys.readouterr().out
-        assert "Not stopped. After 70 labels, 2 encoders are left." in printed
+        assert "Not stopped. After 70 labels, 3 encoders are left." in printed
     assert "waiting" not in printed
     assert race(study, *never, labels=False) == 0
     assert "waiting" not in capsys.readouterr().out
+    with (folder / "labels.txt").open("a") as file:
+        file.write("cat\n")
+    assert "a row for each of 71 labels" in complaint(capsys, race(study, *never))
     path = folder / "features" / "good.npy"
     np.save(path, np.load(path) + 1)
     words = (

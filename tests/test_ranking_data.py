@@ -4,6 +4,8 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ import torch
 from each_case import for_each
 from joblib import Parallel, delayed, parallel_config
 from numpy.testing import assert_array_equal
-from PIL import Image
+from PIL import Image, ImageSequence
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_wine
@@ -34,6 +36,11 @@ from sklearn_mdl._core.side_by_side import Devices
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import _forecast, _running as running
 from sklearn_mdl.model_selection._encoding import protected
+
+
+class Pair(NamedTuple):
+    first: list
+    second: int
 
 
 def small(**options):
@@ -99,6 +106,11 @@ def test_data_are_protected_and_large_arrays_are_not_copied():
     assert [type(images), images[0].flags.writeable] == [list, False]
     protected(csr_array(X)).data[:] = 2
     assert X.flags.writeable
+    pair = Pair([1], 2)
+    protected([pair])[0].first.clear()
+    assert pair == Pair([1], 2)
+    lock = [Lock()]  # cannot be copied
+    assert protected(lock) == lock
     words = ["a", "b"]
     protected(words).sort(reverse=True)
     assert words == ["a", "b"]
@@ -122,6 +134,27 @@ def test_items_that_an_encoder_may_change_are_copied(items):
     for item in given["a"] if isinstance(items, dict | pd.DataFrame) else given:
         item.zero_() if hasattr(item, "zero_") else item.clear()
     assert repr(items) == before
+
+
+def test_frames_of_polars_are_copied():
+    frame = pytest.importorskip("polars").DataFrame({"a": [1.0], "b": [2.0]})
+    protected(frame).drop_in_place("a")
+    assert frame.columns == ["a", "b"]
+
+
+def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tmp_path):
+    path = tmp_path / "moving.gif"
+    first, *others = [Image.new("L", (4, 4), 80 * i) for i in range(3)]
+    first.save(path, save_all=True, append_images=others)
+    with Image.open(path) as moving:
+        (given,) = protected([moving])
+        assert len(list(ImageSequence.Iterator(given))) == 3
+    path = tmp_path / "cut.jpg"
+    noise = np.random.default_rng(0).integers(256, size=(64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(path)
+    path.write_bytes(path.read_bytes()[:-1000])
+    with Image.open(path) as cut:
+        assert protected([cut])[0].size == (64, 64)
 
 
 def test_the_order_of_encoders_that_change_images_does_not_matter():

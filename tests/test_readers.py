@@ -366,6 +366,15 @@ def test_encoders_are_aligned_by_their_ids(tmp_path):
     (path / "labels.csv").write_text("\n".join(table))
     found = load_representations(path, missing="drop").datasets["study"]
     assert len(found[1]) == N - 2
+    path = eva(tmp_path / "eva")
+    manifest = path / "deep" / "study" / "manifest.csv"
+    lines = manifest.read_text().splitlines()
+    cells = lines[3].split(",")
+    lines[3] = ",".join([*cells[:2], "", *cells[3:]])
+    manifest.write_text("\n".join(lines))
+    assert "but 1 of 40 on dataset 'study' have none" in message(path)
+    found = load_representations(path, missing="drop").datasets["study"]
+    assert len(found[1]) == N - 1
 
 
 def test_labels_are_neither_rounded_nor_padded():

@@ -35,7 +35,7 @@ class Model:
         return self.kind([[len(text), text.count("cat")] for text in texts])
 
 
-@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])
+@for_each("kind", [np.asarray, torch.tensor, list])
 def test_an_object_that_encodes_is_an_encoder(kind):
     model = Model(kind)
     found = TextEncoder(model).fit_transform(TEXTS)

@@ -137,7 +137,7 @@ def _steps(options: argparse.Namespace, race: Any, n_rows: int) -> Iterator[list
     while True:
         lines = _lines_of(options.labels, whole=not options.once, begun=bool(seen))
         _check_former(options.labels, lines, seen, options.classes is None)
-        new = [] if is_over else lines[len(seen) :]
+        new = [] if race.should_stop_ else lines[len(seen) :]
         if new:
             seen += new
             yield new

@@ -50,7 +50,7 @@ def encoded_table(options: argparse.Namespace) -> Representations:
         cure = "leave out --targets real, or pass another --label"
         with readable(path, "numbers as labels", cure, ValueError):
             # NumPy would read 1_1 as 11.
-            numbers = [str(label).replace("_", "?") for label in table["label"]]
+            numbers = [str(label).replace("_", "_ ") for label in table["label"]]
             by_row = [np.array(numbers, np.float64)]
     else:
         by_row = [sklearn_mdl.datasets.labels_of(table["label"])[0]]

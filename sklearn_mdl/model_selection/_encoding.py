@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from itertools import chain
@@ -44,6 +45,7 @@ from sklearn_mdl.model_selection._given import (
 )
 
 LONGEST = 300  # maximum number of characters of an error message
+PLAIN = {str, bytes, int, float, bool, type(None)}  # types that nothing can change
 
 
 class Failure(NamedTuple):
@@ -250,8 +252,8 @@ def _encoded(
 ) -> np.ndarray | Failure:
     """Return an encoder's features of a dataset, or a `Failure` if encoding fails."""
     check = partial(check_features, labels=labels, name=_title(*names))
-    given = data if keeps_data(encoder) else protected(data)
     try:
+        given = data if keeps_data(encoder) else protected(data)
         # A cached encoder has its own folder.
         if cache is None or keeps_data(encoder) or isinstance(encoder, CachedEncoder):
             features = encode(encoder, given)
@@ -267,27 +269,34 @@ def _encoded(
 def protected(data: Any) -> Any:
     """Protect data against changes by an encoder.
 
-    Arrays of numbers, including those in lists, become read-only views. Other items of
-    lists, arrays of objects, data frames, sparse matrices and tensors are copied, since
-    they have no read-only views. Any other data is returned unchanged.
+    Arrays of numbers become read-only views. Other arrays, data frames, sparse
+    matrices, tensors and PIL's images are copied, since they have no such views. Lists,
+    tuples and dicts are copied with what they contain. Anything else is returned
+    unchanged, and so are images of several frames, since PIL copies only one.
     """
     if isinstance(data, np.ndarray) and data.dtype != object:
         view = data.view()
         view.flags.writeable = False
         return view
+    if isinstance(data, np.ndarray):
+        return np.frompyfunc(protected, 1, 1)(data)
     if type(data) in (list, tuple):
-        items = (np.ndarray, list, tuple, Tensor)
-        return type(data)(
-            protected(item) if isinstance(item, items) else deepcopy(item)
-            for item in data
-        )
-    if isinstance(data, Tensor):
-        return data.clone()
+        are_plain = PLAIN.issuperset(map(type, data))
+        return type(data)(data if are_plain else map(protected, data))
+    if hasattr(data, "_make"):
+        return data._make(map(protected, data))  # a named tuple
+    if type(data) is dict:
+        return {key: protected(value) for key, value in data.items()}
     if hasattr(data, "iloc") and object in np.atleast_1d(np.array(data.dtypes, object)):
-        return pickle.loads(pickle.dumps(data))  # pandas does not copy the objects
+        with suppress(Exception):  # pandas does not copy objects
+            return pickle.loads(pickle.dumps(data))
+    if hasattr(data, "thumbnail") and getattr(data, "n_frames", 1) == 1:
+        with suppress(Exception):  # such as a damaged file, which the encoder reports
+            return deepcopy(data)
     if hasattr(data, "iloc") or issparse(data):
         return data.copy()
-    return deepcopy(data) if isinstance(data, np.ndarray | dict) else data
+    is_frame = hasattr(data, "columns") and hasattr(data, "clone")  # of polars
+    return data.clone() if is_frame or isinstance(data, Tensor) else data
 
 
 def _owned(features: np.ndarray) -> np.ndarray:

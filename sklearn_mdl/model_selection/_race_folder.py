@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_mdl._core.io.formats import check_format, with_format
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.reading import readable
-from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.io.safetensors_io import read_archive, storable, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.model_selection._tasks import digest_of
@@ -105,7 +105,8 @@ class RaceFolder:
                 "encoders": list(step.features),
                 "classes": as_json(step.classes, "classes"),
             }
-            rows = {f"features-{i}": X for i, X in enumerate(step.features.values())}
+            features = map(storable, step.features.values())
+            rows = {f"features-{i}": X for i, X in enumerate(features)}
             arrays = {"labels": step.labels, "losses": step.losses, **rows}
             path = self.path / UPDATE.format(n_before)
             self._updates.append(path)

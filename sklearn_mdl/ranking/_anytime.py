@@ -494,7 +494,4 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
             "e_values must hold one number of at least 0 for each dataset, got "
             f"{values.tolist()!r}; for example, pass [4.0, 10.0], or np.exp(logs)"
         )
-    parts, exponents = np.frexp(np.minimum(values, np.finfo(np.float64).max))
-    with np.errstate(over="ignore"):
-        product = np.ldexp(parts.prod(0), exponents.sum(0))  # overflows last
-    return np.asarray(product if claim == claims[0] else values.min(0))
+    return np.asarray(values.prod(0) if claim == claims[0] else values.min(0))

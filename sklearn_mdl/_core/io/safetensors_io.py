@@ -86,6 +86,11 @@ def _code(array: np.ndarray) -> str:
     return array.dtype.newbyteorder("<").str
 
 
+def storable(array: np.ndarray) -> np.ndarray:
+    """Return an array unchanged, or as float64 if an archive cannot hold its type."""
+    return array if _code(array) in _NAMES else array.astype(np.float64)
+
+
 def _blocks(arrays: Mapping[str, np.ndarray]) -> Iterator[memoryview]:
     """Yield the bytes of arrays in blocks, in the order of their rows."""
     for given in arrays.values():

@@ -315,6 +315,10 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
         notes = [part.note for part in members if part.note]
         representations.notes.extend(f"{name}: {note}" for note in dict.fromkeys(notes))
         aligned = _align(members, missing, representations.notes)
+        masks = [part.known for part in aligned if part.known is not None]
+        if masks:
+            known = np.logical_and.reduce(masks)
+            aligned = [part._replace(known=known) for part in aligned]
         for part in aligned[1:]:
             _check_same_labels(aligned[0], part)
         aligned = _drop_unlabelled(aligned, missing, representations.notes)
@@ -399,10 +403,11 @@ def _rows_of(part: Part, rows: np.ndarray) -> Part:
 
 
 def _check_same_labels(first: Part, part: Part) -> None:
-    for name in ("known", "labels", "groups"):
-        required, given = getattr(first, name), getattr(part, name)
-        if name == "labels" and first.known is not None:
-            required, given = required[first.known], given[first.known]
+    known = slice(None) if first.known is None else first.known
+    labels = first.labels[known], part.labels[known]
+    pairs: dict[str, Any] = {"labels": labels}
+    pairs["groups"] = first.groups, part.groups
+    for name, (required, given) in pairs.items():
         if required is not given and not np.array_equal(required, given):
             raise ValueError(
                 f"All encoders must have the same {name}, but those of {_title(first)} "

@@ -20,13 +20,16 @@ def read_csv(path: Path) -> dict[str, list[str]]:
         with more or fewer cells than the header.
     """
     cure = "call df.to_csv(path)"  # a wrong encoding also raises ValueError
-    with (
-        readable(path, "a CSV table with a header", cure, ValueError, csv.Error),
-        path.open(newline="", encoding="utf-8-sig") as file,
-    ):
-        header, *rows = (
-            [cell.strip() for cell in row] for row in csv.reader(file, strict=True)
-        )
+    longest = csv.field_size_limit(2**31 - 1)  # texts may be whole books
+    try:
+        with (
+            readable(path, "a CSV table with a header", cure, ValueError, csv.Error),
+            path.open(newline="", encoding="utf-8-sig") as file,
+        ):
+            cells = csv.reader(file, strict=True)
+            header, *rows = ([cell.strip() for cell in row] for row in cells)
+    finally:
+        csv.field_size_limit(longest)
     if len(header) == 1 and not {";", "\t"}.isdisjoint(header[0]):
         fault = f"its header is {header[0]!r}"
         raise damaged(path, "cells separated by commas", fault, cure)

@@ -346,6 +346,9 @@ class TestReadersOfCurves:
 
     def test_losses_and_sizes_may_be_numbers_of_any_kind(self):
         for read in READERS:
+            single = np.array([1.1, 0.7, 0.3], dtype=np.float32)
+            wide = read(single.astype(np.float64), 0.5, sizes=[1, 10, 100])
+            assert read(single, 0.5, sizes=[1, 10, 100]) == wide
             expected = read([2.0, 1.0, 0.0], 0.5, sizes=[1, 10, 100])
             losses = np.array([2, 1, 0], dtype=object)
             sizes = np.array([1, 10, 100], np.uint8)
@@ -455,6 +458,12 @@ def test_intervals_hold_the_codelengths_of_fresh_losses_and_their_differences():
         narrower.append(high - low < np.hypot(*(found.upper - found.lower)))
     assert np.mean(inside) >= 0.85
     assert np.mean(narrower) > 0.9
+    quiet = law(300, 0.1, 2.0, 0.5) * (1 + rng.random(300) / 100)
+    both, alone = (extrapolate([quiet, *c], 600) for c in ([curves[0, :300]], []))
+    np.testing.assert_allclose(both.values[0], alone.values[0])  # each has its own law
+    widths = both.upper - both.lower
+    assert widths[1] > 5 * widths[0]
+    assert widths[0] < 1.5 * (alone.upper - alone.lower)[0]
 
 
 def test_intervals_hold_the_codelengths_of_fresh_groups():

@@ -116,7 +116,7 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
     code = EscapeCode(len(names))
     labels = np.asarray(y).tolist()
     costs = [code.observe(names.setdefault(name, len(names))) for name in labels]
-    return np.array(costs, dtype=np.float64)
+    return np.array(costs)
 
 
 def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:

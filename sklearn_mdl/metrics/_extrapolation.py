@@ -175,10 +175,10 @@ def _noise(costs: Floats, starts: Integers) -> Floats:
     Differences between the means of successive groups have almost no trend, and twice
     the variance of one mean.
     """
-    sizes = np.diff(starts, append=costs.shape[-1])
-    means = np.add.reduceat(costs, starts, axis=-1) / sizes
+    sizes = np.diff(starts, append=costs.shape[1])
+    means = np.add.reduceat(costs, starts, axis=1) / sizes
     noise = np.diff(means) / np.sqrt(2) * np.sqrt(sizes[1:])
-    return np.repeat(np.c_[noise[:, :1], noise], sizes, axis=-1)
+    return np.repeat(np.c_[noise[:, :1], noise], sizes, axis=1)
 
 
 def _extrapolated(

@@ -348,7 +348,7 @@ class LossRace:
 
     def _sums_of(self, method: str | None = None) -> tuple[PairSums, float | None]:
         """Return the sums of a process, and the exact process's scale or None."""
-        if (method or self.method) == "asymptotic":
+        if (method or self.method) != "exact":
             return self.sums, None
         assert self.clipped is not None  # the exact process requires it
         assert self.n_classes is not None

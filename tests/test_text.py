@@ -162,7 +162,7 @@ def test_what_is_missing_in_a_csv_file_is_named(rows, more, message, tmp_path, c
     assert "; " in said
 
 
-@pytest.mark.parametrize("more", [["--label", "groups"], ["--groups", "groups"]])
+@for_each("more", [["--label", "groups"], ["--groups", "groups"]])
 def test_groups_in_a_csv_file_are_not_ignored(more, tmp_path, capsys):
     rows = [(f"{'good' if i % 2 else 'bad'} film", i % 2, i % 2) for i in range(20)]
     path = write_table(tmp_path / "t.csv", rows, ("text", "label", "groups"))

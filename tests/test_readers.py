@@ -27,6 +27,7 @@ from sklearn_mdl.datasets import (
     labels_of,
     load_labels,
     load_representations,
+    read_csv,
     stage_rows,
 )
 
@@ -377,12 +378,15 @@ def test_encoders_are_aligned_by_their_ids(tmp_path):
     assert len(found[1]) == N - 1
 
 
-def test_labels_are_neither_rounded_nor_padded():
+def test_labels_and_texts_are_neither_rounded_nor_padded(tmp_path):
     large = [2**64 - 1, 2**64 - 2, 1]
     assert labels_of(large)[0].tolist() == large
     texts = ["a"] * 5000 + ["b" * 4096]
     assert labels_of(texts)[0].nbytes < 100_000
     assert labels_of(texts)[0].tolist() == texts
+    book = "word " * 50_000  # more than Python's reader takes by default
+    (tmp_path / "books.csv").write_text(f"text,label\n{book}end,1\n")
+    assert read_csv(tmp_path / "books.csv")["text"] == [f"{book}end"]
 
 
 def test_encoders_with_other_labels_are_refused(tmp_path):

@@ -436,7 +436,7 @@ def labelled_step(transformer: BaseEstimator) -> str | None:
 
 def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
     """List the estimators that a composed transformer fits on its X and y."""
-    from sklearn.compose import ColumnTransformer  # slow, and rarely needed
+    from sklearn.compose import ColumnTransformer  # slow to import
 
     match transformer:
         case Pipeline():

@@ -208,8 +208,8 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
 
 
 def _number(text: str, line: int) -> float:
-    with suppress(ValueError):  # float would read 1_1 as 11
-        if math.isfinite(number := float(text.replace("_", "?"))):
+    with suppress(ValueError):
+        if math.isfinite(number := sklearn_mdl.datasets.number_of(text)):
             return number
     raise ValueError(
         "Labels must be numbers if --classes is not given, but line "

@@ -49,9 +49,8 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     if options.targets == "real":
         cure = "leave out --targets real, or pass another --label"
         with readable(path, "numbers as labels", cure, ValueError):
-            # NumPy would read 1_1 as 11.
-            numbers = [str(label).replace("_", "_ ") for label in table["label"]]
-            by_row = [np.array(numbers, np.float64)]
+            number_of = sklearn_mdl.datasets.number_of
+            by_row = [np.array([number_of(str(label)) for label in table["label"]])]
     else:
         by_row = [sklearn_mdl.datasets.labels_of(table["label"])[0]]
     if options.groups:

@@ -12,6 +12,7 @@ from sklearn_mdl.datasets._readers.parts import (
     Representations,
     groups_of as groups_of,
     labels_of as labels_of,
+    number_of as number_of,
     parsed as parsed,
 )
 from sklearn_mdl.datasets._readers.shards import stage_rows

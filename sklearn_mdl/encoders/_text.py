@@ -148,7 +148,7 @@ def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     >>> {k: e.fit_transform(texts).shape for k, e in text_baselines(2).items()}
     {'words': (4, 2), 'characters': (4, 2), 'hashed words': (4, 1024)}
     """
-    from sklearn.decomposition import TruncatedSVD  # imported slowly, as the next is
+    from sklearn.decomposition import TruncatedSVD  # slow to import, like the next
     from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 
     words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))

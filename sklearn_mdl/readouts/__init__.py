@@ -1,6 +1,7 @@
 """Readouts, which predict labels and learn online, and lists of readouts."""
 
 from sklearn_mdl.readouts._base import (
+    COUNT as COUNT,
     Readout as Readout,
     build_learners as build_learners,
     check_readout as check_readout,

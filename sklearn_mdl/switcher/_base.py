@@ -28,6 +28,7 @@ from sklearn_mdl._core.unsupported import DELAY, ESCAPE
 from sklearn_mdl._core.validation import as_labels, invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
+    COUNT,
     DefaultGrid,
     Readout,
     ViewSettings,
@@ -53,8 +54,6 @@ NESTED: list[tuple[str, type, str, str]] = [
     ("race", Race, "a race", "Race()"),
 ]
 
-
-COUNT = Interval(Integral, 1, None, closed="left")
 SHOWN = 3  # maximum number of readouts that a warning names
 
 

@@ -277,8 +277,8 @@ def parsed(texts: Sequence[str], path: Path, is_real: bool = False) -> list[obje
         is_plain &= len(max(given, key=len)) < 19  # fits into 64 bits
         return [(int(t) if is_plain else t) if t in given else None for t in texts]
     try:
-        # float would read 1_1 as 11. NaN in any spelling is no label.
-        values = {t: x for t in sorted(given) if (x := float(t.replace("_", "?"))) == x}
+        # NaN in any spelling is no label.
+        values = {t: x for t in sorted(given) if (x := number_of(t)) == x}
     except ValueError:
         return list(texts)
     for text, number in values.items():
@@ -287,6 +287,13 @@ def parsed(texts: Sequence[str], path: Path, is_real: bool = False) -> list[obje
             cure = f"write equal numbers alike, or names of classes like c{text}"
             raise damaged(path, required, fault, cure)
     return [values.get(text) for text in texts]
+
+
+def number_of(text: str) -> float:
+    """Return a text as a number. Unlike float, refuse 1_1, which may be a name."""
+    if "_" in text:
+        raise ValueError(f"could not convert string to float: {text!r}")
+    return float(text)
 
 
 def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:

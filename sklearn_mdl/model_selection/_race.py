@@ -255,7 +255,7 @@ class EncoderRace(BaseEstimator):
 
     @property
     def features_(self) -> dict[str, np.ndarray]:
-        """Features of the labels so far, by encoder until it was eliminated."""
+        """Features of the labelled rows by encoder, up to its elimination."""
         self.resume()
         parts: dict[str, list[np.ndarray]] = {}
         for step in self._steps:

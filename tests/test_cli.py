@@ -746,7 +746,7 @@ def test_remix_mixes_bare_losses(tmp_path, capsys):
 def test_remix_says_that_figures_need_matplotlib(fitted, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sklearn_mdl.cli._options, "find_spec", lambda name: None)
     assert main(["remix", fitted[1], "--out", str(tmp_path / "out")]) == 0
-    assert 'pip install "sklearn_mdl[plot]"' in capsys.readouterr().out
+    assert 'pip install "sklearn-mdl[plot]"' in capsys.readouterr().out
     assert not list((tmp_path / "out").glob("*.png"))
 
 

@@ -152,7 +152,7 @@ def test_a_payload_that_no_label_can_have_left_is_refused():
 
 def test_without_constriction_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "constriction", None)
-    with pytest.raises(ImportError, match=r"pip install 'sklearn-mdl\[coding\]'$"):
+    with pytest.raises(ImportError, match=r'pip install "sklearn-mdl\[coding\]"$'):
         encode_labels(small(), X, y)
     with pytest.raises(ImportError, match="Coding labels needs constriction"):
         decode_labels(small(), X, message_of_iris())

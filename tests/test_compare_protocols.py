@@ -604,7 +604,7 @@ def test_messages_on_a_single_dataset_name_no_empty_text(data):
 
 def test_a_frame_without_pandas_says_how_to_get_it(full, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"need pandas.*sklearn_mdl\[plot\]"):
+    with pytest.raises(ImportError, match=r"needs pandas.*sklearn-mdl\[plot\]"):
         full.frame()
 
 

@@ -142,7 +142,7 @@ def test_plot_makes_one_figure_where_no_axes_are_given(display):
 )
 def test_a_missing_module_is_named_with_its_extra(display, module, method, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r'pip install "sklearn_mdl\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "sklearn-mdl\[plot\]"'):
         getattr(display, method)()
 
 

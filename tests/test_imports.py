@@ -57,8 +57,10 @@ def test_names_import_only_what_they_need():
     assert not imported(f"import sklearn_mdl\n{code}") & {"torch", "skorch"}
     found = modules("import sklearn_mdl; sklearn_mdl.MDLReadoutSwitcher")
     late = "compose", "decomposition", "feature_extraction", "linear_model", "neighbors"
+    later = "metrics", "model_selection", "pipeline", "preprocessing"
     assert "sklearn_mdl.switcher" in found
-    assert not found & {f"sklearn.{name}" for name in late}
+    assert not found & {f"sklearn.{name}" for name in (*late, *later)}
+    assert not found & {"skorch", "sklearn_mdl.display"}
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ def test_results_have_names_and_print_as_tables(kind, scorer, monkeypatch):
     without = replace(found, encoder_names=(), dataset_names=())
     assert 0 in set(without.to_frame()[named[0]])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r'pip install "sklearn_mdl\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "sklearn-mdl\[plot\]"'):
         found.to_frame()
 
 

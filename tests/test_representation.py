@@ -884,7 +884,7 @@ def test_without_pandas_all_but_the_frame_works(monkeypatch, datasets, encoders)
     monkeypatch.setattr(sys, "meta_path", [_WithoutPandas(), *sys.meta_path])
     scorer = small().fit({"two": datasets["two"]}, encoders)
     assert "two" in scorer.summary()
-    with pytest.raises(ImportError, match=r'pandas.*pip install "sklearn_mdl\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pandas.*pip install "sklearn-mdl\[plot\]"'):
         scorer.to_frame()
 
 

@@ -176,7 +176,7 @@ def test_a_single_encoder_has_no_critical_difference(tmp_path):
 
 def test_without_jinja_the_page_is_left_out(scorer, tmp_path, monkeypatch):
     monkeypatch.setattr(sklearn_mdl.report._report, "find_spec", lambda name: None)
-    words = r'pip install "sklearn_mdl\[report\]"'
+    words = r'pip install "sklearn-mdl\[report\]"'
     with pytest.warns(UserWarning, match=words) as caught:
         paths = write_results(scorer, tmp_path)
     assert caught[0].filename == __file__

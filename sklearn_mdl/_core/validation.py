@@ -16,7 +16,6 @@ from scipy.sparse import issparse
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -436,7 +435,8 @@ def labelled_step(transformer: BaseEstimator) -> str | None:
 
 def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
     """List the estimators that a composed transformer fits on its X and y."""
-    from sklearn.compose import ColumnTransformer  # slow to import
+    from sklearn.compose import ColumnTransformer  # slow to import, like the next
+    from sklearn.pipeline import FeatureUnion, Pipeline
 
     match transformer:
         case Pipeline():

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from sklearn_mdl._core.extras import data_frame
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Floats
@@ -21,7 +22,6 @@ from sklearn_mdl.baselines._protocols import (
     NATS,
     Protocol,
 )
-from sklearn_mdl.display import data_frame
 from sklearn_mdl.metrics import uniform_codelength
 
 if TYPE_CHECKING:

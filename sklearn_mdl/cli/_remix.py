@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     if options.out is not None and stored.architectures is None:
         print("no figures: these losses do not name the architectures of the readouts")
     elif options.out is not None and not _options.can_draw():
-        print('no figures: matplotlib is missing; pip install "sklearn_mdl[plot]"')
+        print('no figures: matplotlib is missing; pip install "sklearn-mdl[plot]"')
 
 
 def _weights(stored: StoredLosses, which: str) -> np.ndarray | None:

@@ -3,8 +3,6 @@
 from sklearn_mdl.display._base import (
     best_first as best_first,
     check_choice as check_choice,
-    data_frame as data_frame,
-    plot_extra as plot_extra,
 )
 from sklearn_mdl.display._codelengths import CodelengthDisplay
 from sklearn_mdl.display._costs import CostDisplay

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_mdl._core.extras import (
+    data_frame as data_frame,
+    matrix_frame as matrix_frame,
+    plot_extra as plot_extra,
+)
 from sklearn_mdl._core.validation import check_positive, invalid
 
 if TYPE_CHECKING:  # also imported from here by the other display modules
@@ -149,26 +152,6 @@ class Display:
         if not boxed:
             ax.spines[["top", "right"]].set_visible(False)
         return ax
-
-
-def plot_extra(module: str) -> ModuleType:
-    """Import a module that only figures and frames need, or raise a helpful error."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f'Figures and frames need {module}; run pip install "sklearn_mdl[plot]"'
-        ) from error
-
-
-def data_frame(table: Mapping[str, object], index: str) -> DataFrame:
-    """Return a DataFrame of named columns, one of which becomes the index."""
-    return plot_extra("pandas").DataFrame(table).set_index(index)
-
-
-def matrix_frame(values: object, columns: object, rows: object = None) -> DataFrame:
-    """Return a DataFrame of values with names of columns and, if given, of rows."""
-    return plot_extra("pandas").DataFrame(values, rows, columns)
 
 
 # Checks

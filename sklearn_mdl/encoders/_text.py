@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.sklearn_compat import Constraints, HasMethods, fit_context
 from sklearn_mdl._core.validation import invalid
@@ -122,7 +122,7 @@ def _texts(X: object) -> list[str]:
     return texts
 
 
-def text_baselines(width: int = 128) -> dict[str, Pipeline]:
+def text_baselines(width: int = 128) -> dict[str, BaseEstimator]:
     """Return three text encoders that need no pre-trained model.
 
     Use these encoders as baselines for pre-trained encoders.
@@ -148,8 +148,9 @@ def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     >>> {k: e.fit_transform(texts).shape for k, e in text_baselines(2).items()}
     {'words': (4, 2), 'characters': (4, 2), 'hashed words': (4, 1024)}
     """
-    from sklearn.decomposition import TruncatedSVD  # slow to import, like the next
+    from sklearn.decomposition import TruncatedSVD  # slow to import, like the next two
     from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+    from sklearn.pipeline import make_pipeline
 
     words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
     characters = TfidfVectorizer(

@@ -18,7 +18,7 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.extras import needed
 from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.sklearn_compat import Constraints
 from sklearn_mdl._core.validation import damaged, invalid

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.extras import needed
 from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sklearn_mdl.display import plot_extra
+from sklearn_mdl._core.extras import plot_extra
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._statistics import RankStatistics
 from sklearn_mdl.model_selection._tables import as_latex, as_rows, as_text, columns_of
@@ -34,7 +34,7 @@ class PrintedRanking(RankStatistics):
         Raises
         ------
         ImportError
-            If pandas is missing: run ``pip install "sklearn_mdl[plot]"``.
+            If pandas is missing: run ``pip install "sklearn-mdl[plot]"``.
         """
         return plot_extra("pandas").DataFrame(as_rows(self), columns=columns_of(self))
 

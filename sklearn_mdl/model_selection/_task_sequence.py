@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.extras import data_frame
 from sklearn_mdl._core.numerics import fixed_arithmetic
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
@@ -28,7 +29,7 @@ from sklearn_mdl._core.stream.heldout import branched
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.display import TransferDisplay, data_frame
+from sklearn_mdl.display import TransferDisplay
 from sklearn_mdl.model_selection._certainty import Floats, Losses, sample_of
 from sklearn_mdl.model_selection._given import refuse_new_classes
 from sklearn_mdl.model_selection._scorers import _detach

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import ParameterSampler
 
 from sklearn_mdl._core.validation import check_positive, invalid
 from sklearn_mdl.readouts._build import grouped
@@ -87,6 +86,8 @@ def build_grid(
     if n_samples is None:
         grid = _combined(columns, kind)
     else:
+        from sklearn.model_selection import ParameterSampler
+
         _check_draws(n_samples, n_all)
         grid = ParameterSampler(columns, int(n_samples), random_state=random_state)
     return [_built(kind, chosen) for chosen in grid]

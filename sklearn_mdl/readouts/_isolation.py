@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 from sklearn.base import BaseEstimator, clone
-from skorch import NeuralNet
 
 from sklearn_mdl._core.numerics import SharedSetting, flushed_denormals
 from sklearn_mdl._core.sklearn_compat import predict_proba
@@ -40,7 +39,7 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     draws = default_rng(seed).integers(2**31 - 1, size=len(names)).tolist()
     changes: dict[str, object] = dict(zip(names, draws, strict=True))
     for prefix, part in {"": estimator, **params}.items():
-        if isinstance(part, NeuralNet) and inspect.isroutine(part.module):
+        if _is_net(part) and inspect.isroutine(part.module):
             changes[f"{prefix}__module".lstrip("_")] = partial(_copied, part.module)
     copied = clone(estimator)
     copied.set_params(**changes)  # returns None if the estimator is frozen
@@ -55,7 +54,13 @@ def _copied(make: Callable[..., object], *args: object, **options: object) -> ob
 def has_net(estimator: BaseEstimator) -> bool:
     """Return True if an estimator is or contains a skorch net."""
     parts = [estimator, *estimator.get_params(deep=True).values()]
-    return any(isinstance(part, NeuralNet) for part in parts)
+    return any(map(_is_net, parts))
+
+
+def _is_net(part: object) -> bool:
+    from skorch import NeuralNet
+
+    return isinstance(part, NeuralNet)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import RandomState
@@ -29,9 +29,11 @@ from sklearn_mdl.readouts._stack import (
     NetStack,
     ReadoutStack,
     Shape,
-    StackNet,
     Training,
 )
+
+if TYPE_CHECKING:
+    from sklearn_mdl.readouts._skorch_nets import StackNet
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

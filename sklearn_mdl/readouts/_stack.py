@@ -14,7 +14,6 @@ from itertools import chain
 from typing import ClassVar, NamedTuple
 
 import torch
-from skorch import NeuralNet
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -33,7 +32,7 @@ from sklearn_mdl._core.nets.losses import (
     pull,
     softmax,
 )
-from sklearn_mdl._core.nets.mlp import OF_PRECISION, StackedAverages, gradient_of
+from sklearn_mdl._core.nets.mlp import OF_PRECISION, StackedAverages
 from sklearn_mdl._core.numerics import in_lanes
 from sklearn_mdl._core.stream.learner import (
     Batches,
@@ -88,29 +87,6 @@ class Member(NamedTuple):
     averaging: Averaging
 
 
-class StackNet(NeuralNet):
-    """The skorch net of a stack, which owns module, criterion and optimiser.
-
-    As in skorch, ``train_step`` computes gradients and takes one optimiser step. It
-    uses neither autograd nor callbacks, which would take longer than the arithmetic.
-    """
-
-    @torch.no_grad()
-    def train_step(
-        self, batch: tuple[Tensor, Tensor], **fit_params: object
-    ) -> dict[str, Tensor]:
-        """Take one step on a minibatch (x, y), and return outputs as ``y_pred``."""
-        x, y = batch
-        activations = self.module_.activations(x)
-        self.module_.backward(activations, self.criterion_.gradient(activations[-1], y))
-        self.mask_gradients()
-        self.optimizer_.update()
-        return {"y_pred": activations[-1]}
-
-    def mask_gradients(self) -> None:
-        """Set the gradients of fixed weights to zero; this net has no fixed weights."""
-
-
 class NetStack(Learner):
     """Base class of learners that train several readouts of one shape together.
 
@@ -136,7 +112,6 @@ class NetStack(Learner):
         Raw values (K, 1), whose softplus is the calibration factor.
     """
 
-    net_kind: ClassVar[type[StackNet]] = StackNet
     n_outputs: ClassVar[int | None] = None  # if None, one per class
 
     is_numbers = True
@@ -150,6 +125,8 @@ class NetStack(Learner):
         n_outputs: int,
         device: torch.device,
     ) -> None:
+        from sklearn_mdl.readouts._skorch_nets import StackNet
+
         self.members = members
         self.columns = [member.column for member in members]
         self.view = view
@@ -159,7 +136,7 @@ class NetStack(Learner):
         of_average = [m.training for m in members if m.averaging.ema_step_size < 1]
         trainings = list(dict.fromkeys([*of_average, *(m.training for m in members)]))
         sizes = (n_features, *shape.hidden_layer_sizes, n_outputs)
-        self.net = self.net_kind(
+        self.net = StackNet(
             OF_PRECISION[shape.precision],
             module__layer_sizes=sizes,
             module__seeds=[training.seed for training in trainings],
@@ -366,15 +343,6 @@ class ReadoutStack(NetStack):
 N_OUTPUTS = 2  # location and logarithm of the scale
 
 
-class DensityNet(StackNet):
-    """The net of a stack of regressors."""
-
-    def mask_gradients(self) -> None:
-        """Keep the weights of constant scales at zero, their initial value."""
-        slopes = gradient_of(self.module_.pairs[-1][0])[:, 1]  # (T, n_inputs)
-        slopes.mul_(self.criterion_.heteroscedastic)
-
-
 class DensityStack(NetStack):
     """A stack of regressors. The outputs are the location and log scale of a density.
 
@@ -382,7 +350,6 @@ class DensityStack(NetStack):
     Forward calibration divides the scale by the calibration factor.
     """
 
-    net_kind = DensityNet
     n_outputs = N_OUTPUTS
 
     @cached_property

@@ -8,7 +8,6 @@ from numbers import Real
 from typing import ClassVar, Self
 
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.estimator import RandomState
@@ -270,6 +269,8 @@ class RefitReadout(WrappedReadout):
 
 def _name_of(estimator: BaseEstimator) -> str:
     """Name a classifier and the one that it wraps, or the last step of a pipeline."""
+    from sklearn.pipeline import Pipeline  # slow to import
+
     if isinstance(estimator, Pipeline):
         return _name_of(estimator.steps[-1][1])
     name = type(estimator).__name__

@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from sklearn_mdl._core.extras import plot_extra
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
-from sklearn_mdl.display import (
-    CodelengthDisplay,
-    LearningCurveDisplay,
-    check_choice,
-    plot_extra,
-)
+from sklearn_mdl.display import CodelengthDisplay, LearningCurveDisplay, check_choice
 from sklearn_mdl.model_selection import Ranking, RepresentationScorer, Verdict, rounded
 from sklearn_mdl.ranking import average_ranks
 from sklearn_mdl.report._curves import Curve, curve_of, labels_to_reach, level_of

@@ -183,7 +183,7 @@ def _timm_encoder(name: str) -> TimmEncoder:
     if find_spec("timm") is None:
         raise ImportError(
             f"Encoder {name!r} needs timm, which is not installed; run pip install "
-            '"sklearn_mdl[images]", or pass a file of features that ends in .npy'
+            '"sklearn-mdl[images]", or pass a file of features that ends in .npy'
         )
     return TimmEncoder(name)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from sklearn_mdl.report._comparison import Comparison, Row
 
-INSTALL = 'run pip install "sklearn_mdl[report]"'
+INSTALL = 'run pip install "sklearn-mdl[report]"'
 GENERATOR = b'<meta name="generator" content="sklearn_mdl">'
 FORMATS = {"rank": ".3g", "saved": ".3f", "accuracy": ".1%", "labels": ",.0f"}
 HEAD_BYTES = 2**10  # GENERATOR is within this many bytes of a page's beginning

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.extras import needed
 
 WORD = np.dtype("<u4")  # words of a payload
 UNIT = 2.0**-24  # smallest coded probability of a label

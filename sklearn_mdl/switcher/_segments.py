@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from sklearn_mdl._core.base.estimator import RandomState
+from sklearn_mdl._core.extras import data_frame
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.display import data_frame
 from sklearn_mdl.metrics import blind_codelengths, costs_without_features
 from sklearn_mdl.switching import FixedShare, forward
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
-from skorch import NeuralNet
 
 from sklearn_mdl._core.io.environment import LIBRARIES, SHOWN, cut_short, version_of
 from sklearn_mdl._core.io.parameters import (
@@ -404,6 +403,8 @@ def _check_fields(about: object, path: Path) -> None:
 
 def _known_classes() -> dict[str, type]:
     """Return this package's estimators, the only ones that a file may create."""
+    from skorch import NeuralNet
+
     package = __name__.partition(".")[0]
     return {
         kind.__name__: kind

@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import torch
 
+from sklearn_mdl._core.extras import needed
 from sklearn_mdl._core.validation import invalid
 
 if TYPE_CHECKING:
@@ -33,23 +32,6 @@ KINDS = (
 )
 CHANNELS = (1, 3, 4)  # allowed numbers of channels
 DEEP = ("I", "F")  # first letters of PIL modes with more than 8 bits per channel
-
-
-def needed(module: str, caller: str, extra: str) -> ModuleType:
-    """Import a module that an extra of this package installs.
-
-    Raises
-    ------
-    ImportError
-        If the module is missing. The message names the extra to install.
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"{caller} needs {module.partition('.')[0]}, which cannot be imported "
-            f"({error}); install it with pip install 'sklearn-mdl[{extra}]'"
-        ) from error
 
 
 @dataclass(frozen=True)

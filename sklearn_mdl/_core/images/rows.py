@@ -11,13 +11,8 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor, uint8
 
-from sklearn_mdl._core.images.reading import (
-    Images,
-    as_images,
-    image_at,
-    located,
-    needed,
-)
+from sklearn_mdl._core.extras import needed
+from sklearn_mdl._core.images.reading import Images, as_images, image_at, located
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl._core.validation import CHECKED_AT_ONCE, invalid
 

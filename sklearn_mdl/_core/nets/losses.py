@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from sklearn_mdl._core.nets.mlp import gradient_of
 from sklearn_mdl._core.numerics import in_lanes
 
 
@@ -50,6 +51,9 @@ class StackedCrossEntropy(nn.Module):
         own = labels.view(1, -1, 1).expand(len(logits), -1, 1)
         gaps = proba.gather(2, own).sub_(self.label)
         return proba.sub_(self.evenly).scatter_(2, own, gaps).div_(len(labels))
+
+    def mask_gradient(self, weight: nn.Parameter) -> None:
+        """Leave the gradient of the last layer as it is: all its weights learn."""
 
 
 def softmax(logits: Tensor) -> Tensor:
@@ -166,3 +170,10 @@ class StackedStudentT(nn.Module):
         free = (log_scale > LEAST_LOG_SCALE) | (widening < 0)
         slope = torch.where(free, widening, 0.0)
         return torch.stack([-wz * precision, slope], -1).div_(len(y))
+
+    def mask_gradient(self, weight: nn.Parameter) -> None:
+        """Keep the last layer's weights of constant scales at zero, where they start.
+
+        Its weight is (T, 2, n_inputs).
+        """
+        gradient_of(weight)[:, 1].mul_(self.heteroscedastic)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.extras import needed
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged
 from sklearn_mdl.datasets._files import MOST_TO_ONE

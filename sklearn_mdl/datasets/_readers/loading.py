@@ -129,7 +129,7 @@ def load_representations(
     ------
     ImportError
         If h5py or pyarrow is needed but not installed. Install both with
-        ``pip install "sklearn_mdl[readers]"``.
+        ``pip install "sklearn-mdl[readers]"``.
     FileNotFoundError
         If the path does not exist, or a file is missing.
     ValueError

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.extras import needed
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head

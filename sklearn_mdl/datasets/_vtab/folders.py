@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.extras import needed
 from sklearn_mdl.datasets._vtab import data
 from sklearn_mdl.datasets._vtab.retina import PROCESSING, open_retina
 

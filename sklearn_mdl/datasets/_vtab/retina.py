@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from sklearn_mdl._core.images.reading import decode, needed
+from sklearn_mdl._core.extras import needed
+from sklearn_mdl._core.images.reading import decode
 
 if TYPE_CHECKING:
     from PIL.Image import Image

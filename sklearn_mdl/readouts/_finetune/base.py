@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
@@ -12,11 +12,10 @@ from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.images.rows import check_pixels
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl.readouts._base import SHARE, BaseReadout
-from sklearn_mdl.readouts._finetune.networks import (
-    AUGMENTATIONS,
-    OPTIMIZERS,
-    LearningNet,
-)
+from sklearn_mdl.readouts._finetune.networks import AUGMENTATIONS, OPTIMIZERS
+
+if TYPE_CHECKING:
+    from sklearn_mdl.readouts._skorch_nets import LearningNet
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -7,17 +7,19 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from skorch import NeuralNet
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from sklearn_mdl._core.images.reading import needed
+from sklearn_mdl._core.extras import needed
 from sklearn_mdl._core.images.rows import Shape
 from sklearn_mdl._core.numerics import evaluation_mode
 from sklearn_mdl.encoders import EncoderTrunk, check_name, check_options
+
+if TYPE_CHECKING:
+    from sklearn_mdl.readouts._skorch_nets import LearningNet
 
 Augment = Callable[[Tensor], Tensor]
 AUGMENTATIONS = ("crop", "crop-flip", "randaugment")
@@ -282,21 +284,12 @@ def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
     return int(output.shape[1])
 
 
-class LearningNet(NeuralNet):
-    """The skorch net of a readout, with its network, criterion and optimiser."""
-
-    def __deepcopy__(self, memo: dict[int, object]) -> LearningNet:
-        """Return a deep copy without pickling, which some networks do not support."""
-        copied = object.__new__(type(self))
-        memo[id(self)] = copied
-        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return copied
-
-
 def make_net(
     readout: Any, trunk: Trunk, shape: Shape, n_classes: int, device: torch.device
 ) -> LearningNet:
     """Build a net with the loss and the optimiser that a readout specifies."""
+    from sklearn_mdl.readouts._skorch_nets import LearningNet
+
     width = width_of(trunk.to(device), shape, device)
     options: dict[str, object]
     options = {"lr": readout.lr, "weight_decay": readout.weight_decay}

@@ -486,6 +486,10 @@ def test_e_values_of_datasets_combine_by_claim():
     assert_array_equal(combined_e_values(values, "on every one"), [2.0, 0.5])
     assert combined_e_values([10**10, 10**10], "on at least one") == 1e20
     assert combined_e_values([0.0, 3.0], "on every one") == 0
+    assert combined_e_values([1e200, 1e200, 1e-300, 1e-99], "on at least one") == 10
+    assert combined_e_values([1e-200, 1e-200, 1e300, 1e101], "on at least one") == 10
+    assert combined_e_values([np.inf, 0.0], "on at least one") == 0
+    assert combined_e_values([1e200, 1e200], "on at least one") == np.inf
     for bad in ([], [-1.0], [np.nan], 3.0):
         with pytest.raises(ValueError, match="number of at least 0 for each"):
             combined_e_values(bad, "on every one")

@@ -138,8 +138,13 @@ def test_an_earlier_line_may_not_change(study, capsys):
     path.write_text(good + f"{labels[9]}")  # the last line without an end
     assert race(study, "--once") == 0
     assert "10 labels: 2 of 2 encoders left" in capsys.readouterr().out
-    path.write_text("\n".join(labels) + "\n")
-    for more in ("", "cow\n"):  # once the race has stopped, more labels do not matter
+    path.write_text("\n".join(labels))  # and so without --once, once it was read
+    assert race(study, "--once") == race(study) == 0
+    for more in (
+        "",
+        "\n",
+        "cow\n",
+    ):  # once the race has stopped, more labels do not matter
         path.write_text(path.read_text() + more)
         assert race(study) == 0
         assert "'good' leads after 70 labels." in capsys.readouterr().out

@@ -3,6 +3,7 @@
 import os
 import pickle
 import shutil
+from collections import OrderedDict, UserDict
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -123,6 +124,8 @@ def test_data_are_protected_and_large_arrays_are_not_copied():
         ([[1, 2]], [[3]]),
         [torch.ones(2), {"a": [1]}],
         {"a": [[1]]},
+        OrderedDict(a=[[1]]),
+        UserDict(a=[[1]]),
         np.array([[1], [2, 3], {"a": 4}], dtype=object),
         pd.Series([[1], [2, 3]]),
         pd.DataFrame({"a": [[1], [2, 3]], "b": [1.0, 2.0]}),
@@ -131,15 +134,18 @@ def test_data_are_protected_and_large_arrays_are_not_copied():
 def test_items_that_an_encoder_may_change_are_copied(items):
     given, before = protected(items), repr(items)
     assert repr(given) == before
-    for item in given["a"] if isinstance(items, dict | pd.DataFrame) else given:
+    is_named = isinstance(items, dict | UserDict | pd.DataFrame)
+    for item in given["a"] if is_named else given:
         item.zero_() if hasattr(item, "zero_") else item.clear()
     assert repr(items) == before
 
 
-def test_frames_of_polars_are_copied():
+def test_data_of_polars_are_copied():
     frame = pytest.importorskip("polars").DataFrame({"a": [1.0], "b": [2.0]})
     protected(frame).drop_in_place("a")
     assert frame.columns == ["a", "b"]
+    protected(column := frame["a"])[0] = 3.0
+    assert column[0] == 1
 
 
 def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tmp_path):
@@ -155,6 +161,13 @@ def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tm
     path.write_bytes(path.read_bytes()[:-1000])
     with Image.open(path) as cut:
         assert protected([cut])[0].size == (64, 64)
+    faint = Image.new("P", (4, 4))
+    faint.putpalette([10, 20, 30, 40], "RGBA")
+    faint.save(tmp_path / "still.gif")
+    with Image.open(tmp_path / "still.gif") as still:
+        given = protected([faint, still])
+        assert given[0].convert("RGBA").getpixel((0, 0)) == (10, 20, 30, 40)
+        assert len(list(ImageSequence.Iterator(given[1]))) == 1
 
 
 def test_the_order_of_encoders_that_change_images_does_not_matter():

@@ -581,6 +581,7 @@ def test_a_hundred_thousand_forged_files_are_refused_or_taken(folder, data):
         forge(folder, data)
 
 
+KINDS = [1 + i / 1e4 for i in range(4000)]
 BOMBS = {
     "deep": lambda about: about.update(classes=json.loads("[" * 900 + "]" * 900)),
     "wide labels": lambda about: about.update(
@@ -593,6 +594,13 @@ BOMBS = {
     "weights": lambda about: about["estimator"]["params"]["readouts"][1][
         "params"
     ].update(hidden_layer_sizes={"tuple": [10**5, 10**5]}),
+    "narrow layers": lambda about: about["estimator"]["params"]["readouts"][1][
+        "params"
+    ].update(hidden_layer_sizes={"tuple": [1] * 10_000}),
+    "kinds": lambda about: about["estimator"]["params"].update(
+        readouts=[{"class": "KernelReadout", "params": {"alpha": k}} for k in KINDS],
+        pooling={"class": "LogLinearPool", "params": {}},
+    ),
     "streams": lambda about: about["estimator"]["params"]["readouts"][1][
         "params"
     ].update(n_replay_streams=10**10),
@@ -608,6 +616,10 @@ BOMBS = {
     "seed": lambda about: about.update(seed=-1),
     "features": lambda about: about.update(n_features=10**9),
 }
+SAID = {
+    "narrow layers": "The readouts need 0.164 GB for weights",
+    "kinds": "The Hessian of 4000 pooled kinds of readouts",
+}
 
 
 @for_each("bomb", BOMBS)
@@ -620,6 +632,7 @@ def test_a_file_that_asks_for_more_than_it_holds_is_refused(folder, bomb):
     with two_gigabytes(), pytest.raises(ValueError, match="must ") as found:
         MDLReadoutSwitcher.load(path)
     assert len(str(found.value)) < 1000
+    assert SAID.get(bomb, "") in str(found.value)
 
 
 # Archives

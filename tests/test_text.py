@@ -17,6 +17,7 @@ from sklearn_mdl.cli import main
 from sklearn_mdl.cli._main import make_parser
 from sklearn_mdl.cli._text import encoded_table
 from sklearn_mdl.encoders import TextEncoder, encode, text_baselines
+from sklearn_mdl.model_selection import EncoderRace
 
 rng = np.random.default_rng(0)
 WORDS = {"cats": ["cat", "purr", "milk", "the"], "dogs": ["dog", "bark", "bone", "the"]}
@@ -86,6 +87,9 @@ def test_baselines_are_ranked_beside_a_model(tmp_path):
     scorer.fit({"animals": (TEXTS, LABELS)}, encoders)
     assert scorer.codelengths_.shape == (1, 4)
     assert scorer.codelengths_.min() < 0.5 * len(TEXTS) * np.log(2)
+    fitted = {name: e.fit(TEXTS) for name, e in text_baselines(4).items()}
+    race = EncoderRace(fitted, 2).update(TEXTS, LABELS)  # some features are sparse
+    assert race.features_["hashed words"].shape == (len(TEXTS), 1024)
 
 
 def write_table(path, rows, header=("text", "label")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import math
 import sys
 import time
@@ -135,7 +136,7 @@ def _steps(options: argparse.Namespace, race: Any, n_rows: int) -> Iterator[list
         return
     seen = [str(label) for label in race.labels_]
     while True:
-        lines = _lines_of(options.labels, whole=not options.once, begun=bool(seen))
+        lines = _lines_of(options.labels, whole=not options.once, n_seen=len(seen))
         _check_former(options.labels, lines, seen, options.classes is None)
         new = [] if race.should_stop_ else lines[len(seen) :]
         if new:
@@ -147,24 +148,23 @@ def _steps(options: argparse.Namespace, race: Any, n_rows: int) -> Iterator[list
             time.sleep(POLL_SECONDS)
 
 
-def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
+def _lines_of(path: Path, *, whole: bool, n_seen: int) -> list[str]:
     """Return the lines of a file.
 
-    If ``whole``, a last line without an end is left out, since it may still be written.
-    If ``whole`` and not ``begun``, the file may be missing.
+    If ``whole``, a last line without an end is left out, since it may still be written,
+    unless it was already seen. If ``whole`` and none was seen, the file may be missing.
     """
-    if whole and not begun and not path.exists():
+    if whole and not n_seen and not path.exists():
         return []
-    data = path.read_bytes()
-    if whole:
-        data = data[: data.rfind(b"\n") + 1]
+    lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    if not lines[-1].strip() or (whole and len(lines) > n_seen):
+        del lines[-1]
     try:
-        lines = [line.strip() for line in data.decode("utf-8-sig").split("\n")]
+        return [line.decode().strip() for line in lines]
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} must be a text file in UTF-8, but {error}; save it as UTF-8"
         ) from error
-    return lines if lines[-1] else lines[:-1]
 
 
 def _check_former(

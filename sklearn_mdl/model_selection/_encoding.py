@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections import UserDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
+from copy import copy
 from functools import partial
 from itertools import chain
 from traceback import format_exception
@@ -285,17 +286,20 @@ def protected(data: Any) -> Any:
         return type(data)(data if are_plain else map(protected, data))
     if hasattr(data, "_make"):
         return data._make(map(protected, data))  # a named tuple
-    if type(data) is dict:
-        return {key: protected(value) for key, value in data.items()}
+    if isinstance(data, (dict, UserDict)):
+        copied: Any = copy(data)
+        for key, value in data.items():
+            copied[key] = protected(value)
+        return copied
     if hasattr(data, "iloc") and object in np.atleast_1d(np.array(data.dtypes, object)):
         with suppress(Exception):  # pandas does not copy objects
             return pickle.loads(pickle.dumps(data))
     if hasattr(data, "thumbnail") and getattr(data, "n_frames", 1) == 1:
         with suppress(Exception):  # such as a damaged file, which the encoder reports
-            return deepcopy(data)
+            return data.copy()
     if hasattr(data, "iloc") or issparse(data):
         return data.copy()
-    is_frame = hasattr(data, "columns") and hasattr(data, "clone")  # of polars
+    is_frame = hasattr(data, "to_arrow") and hasattr(data, "clone")  # of polars
     return data.clone() if is_frame or isinstance(data, Tensor) else data
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.io.parameters import as_json
-from sklearn_mdl._core.numerics import as_array
+from sklearn_mdl._core.numerics import as_array, dense
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, Seed, StrOptions
 from sklearn_mdl._core.validation import check_positive, invalid
 from sklearn_mdl.encoders import keeps_data
@@ -448,7 +448,7 @@ class EncoderRace(BaseEstimator):
             if name not in self._fitted:
                 self._fitted[name] = clone(encoder).fit(X)
             encoder = self._fitted[name]
-        return np.array(as_array(encoder.transform(protected(X))))
+        return np.array(dense(as_array(encoder.transform(protected(X)))))
 
     def _check_width(self, name: str, rows: np.ndarray) -> None:
         if self._steps:

@@ -494,4 +494,9 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
             "e_values must hold one number of at least 0 for each dataset, got "
             f"{values.tolist()!r}; for example, pass [4.0, 10.0], or np.exp(logs)"
         )
-    return np.asarray(values.prod(0) if claim == claims[0] else values.min(0))
+    if claim == claims[1]:
+        return np.asarray(values.min(0))
+    parts, exponents = np.frexp(values)  # partial products of values may overflow
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = np.ldexp(parts.prod(0), exponents.sum(0))
+    return np.where((values == 0).any(0), 0.0, product)

@@ -26,6 +26,7 @@ CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
 # for the interpreter.
 WORTH_A_JOB = 10_000_000
 FLOAT = 4
+LAYER = 2**14  # bytes of a layer's objects in a stack, however narrow the layer is
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -115,7 +116,10 @@ def check_memory(
         averages exceed it.
     """
     available = memory_of(device)
-    needed = {shape: _bytes_of(groups[shape], size) for shape, size in sizes.items()}
+    needed = {
+        shape: _bytes_of(groups[shape], size) + LAYER * len(shape.hidden_layer_sizes)
+        for shape, size in sizes.items()
+    }
     total = sum(needed.values())
     if available is None or total <= available:
         return

@@ -81,7 +81,13 @@ class Mixing(NamedTuple):
         prior, weights = self.prior, self.weights
         if self.groups is None or self.pool is None:
             return NoMixer(), Coder(prior, n_readouts, weights)
-        group_pass = outcome.group_pass(self.pool, len(self.groups.names))
+        n_groups, memory = len(self.groups.names), memory_of(torch.device("cpu"))
+        if memory is not None and 8 * n_groups**2 > memory:
+            raise MemoryError(
+                f"The Hessian of {n_groups} pooled kinds of readouts does not fit into "
+                f"{memory / 1e9:.3g} GB; pass fewer kinds, or pooling=None"
+            )
+        group_pass = outcome.group_pass(self.pool, n_groups)
         mixer = GroupMixer(self.groups, weights, n_readouts, group_pass)
         members = self.groups.members
         return mixer, PooledCoder(prior, n_readouts, weights, group_pass, members)

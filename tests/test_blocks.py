@@ -136,7 +136,7 @@ def test_a_block_alone_is_a_classifier_of_its_columns():
         assert_array_equal(found, alone.predict_proba(X[50:, 2:6]))
 
 
-def test_lists_by_name_are_made_for_each_block_and_raced_and_pooled():
+def test_lists_by_name_are_made_for_each_block_raced_pooled_and_saved(tmp_path):
     X, y = rows("classes")
     found = MDLReadoutSwitcher(view_readouts(BLOCKS, None), random_state=0)
     found.fit(X[:20], y[:20])
@@ -150,6 +150,11 @@ def test_lists_by_name_are_made_for_each_block_and_raced_and_pooled():
     assert len(found.pool_kinds_) >= B
     reals = fitted("reals", view_readouts(BLOCKS, "closed-form"))
     assert {type(r) for r in reals.readouts_} == {ViewReadoutRegressor}
+    for switcher, labels in ((found, y), (reals, rows("reals")[1])):
+        switcher.save(path := tmp_path / f"{type(switcher).__name__}.safetensors")
+        loaded = type(switcher).load(path).partial_fit(X[20:40], labels[20:40])
+        switcher.partial_fit(X[20:40], labels[20:40])
+        assert_array_equal(loaded.codelengths_, switcher.codelengths_)
 
 
 # The prior, and what it promises
@@ -341,8 +346,9 @@ def test_columns_may_be_any_sequence_of_positions(columns):
 
 def test_lists_that_cannot_be_are_refused_in_a_sentence():
     X, y = rows("classes")
-    for name in ("closed-form", None):
-        view = ViewReadout(name, slice(2))
+    kinds = ViewReadout, ViewReadoutRegressor
+    for kind, name in itertools.product(kinds, ("drift", None)):
+        view = kind(name, slice(2))
         said = "readout must be one readout, not a list, to fit the view itself, got "
         said += f"{name!r}; pass readouts=[{view!r}] to a switcher"
         with pytest.raises(ValueError, match=re.escape(said)):

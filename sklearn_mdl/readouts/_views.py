@@ -48,14 +48,19 @@ class ViewSettings(Readout):
     def _validate_params(self) -> None:
         super()._validate_params()
         if self.is_list:
-            raise ValueError(
-                "readout must be one readout, not a list, to fit the view itself, got "
-                f"{self.readout!r}; pass readouts=[{self!r}] to a switcher"
-            )
+            return  # a switcher replaces it, and checks the readouts of the list
         self._check_readout(self.inner)
         if isinstance(self, BaseReadout):
             check_readout(self.inner)
         self.inner._validate_params()
+
+    def _begin(self, *args: Any, **options: Any) -> None:
+        if self.is_list:
+            raise ValueError(
+                "readout must be one readout, not a list, to fit the view itself, got "
+                f"{self.readout!r}; pass readouts=[{self!r}] to a switcher"
+            )
+        super()._begin(*args, **options)
 
     def _check_readout(self, readout: Any) -> None:
         """Raise unless the readout can be restricted to some columns."""

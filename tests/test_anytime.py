@@ -246,6 +246,14 @@ def test_bounds_are_on_differences_from_the_encoder_that_is_named(method):
         assert_allclose(((high - low) / 2)[others], widths[others, first])
 
 
+def test_real_labels_do_not_change_a_race():
+    race, blind = (race_of((2,), None) for _ in range(2))
+    for losses in losses_with_gaps([0.0, 0.1], n_labels=20):
+        race.add(losses, np.array(0.5))
+        blind.add(losses)
+    assert_array_equal(race.log_values(), blind.log_values())
+
+
 def test_exact_bounds_of_a_race_are_in_units_of_the_range_of_clipped_losses():
     race, scale = race_of((2,), 3), 2 * np.log(30)
     for losses in losses_with_gaps([0.0, 0.1], n_labels=20):

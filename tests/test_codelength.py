@@ -358,6 +358,9 @@ class TestReadersOfCurves:
         for read, epsilon in product(READERS, (-0.1, np.inf, np.nan)):
             with pytest.raises(ValueError, match="`epsilon` must be a finite loss"):
                 read([0.5, 0.4], epsilon)
+        for read in READERS:
+            with pytest.raises(ValueError, match="`losses` must be finite and at leas"):
+                read([0.5, -0.4], 0.2)
 
     @for_each(
         "losses, sizes, message",

@@ -12,6 +12,7 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.metrics import (
     blind_codelengths,
+    costs_without_features,
     decayed_frequency_codelengths,
     escape_codelengths,
     frequency_codelengths,
@@ -93,6 +94,14 @@ def test_a_label_counts_half_as_much_after_100_labels_by_default_or_after_less()
     found = decayed_frequency_codelengths(y)
     assert_allclose(found, decayed_frequency_codelengths(y, half_life=100.0))
     assert np.isfinite(decayed_frequency_codelengths(y, half_life=0.5)).all()
+    found = costs_without_features([0, 1, 0, 0], 2, [0, 0, 1, 3])  # labels come late
+    kept = 2**-0.01  # weight of the label before the last one
+    half, half_of_recent = np.array([1.5 / 2, 2.5 / 4]), 0.5 + kept**2 + 1
+    recent = [1.5 / 2, half_of_recent / (half_of_recent + 0.5 + kept)]
+    follows = [1 / 2, 0.5 / 2]  # only the 1 of the first labels followed a 0
+    for column, expected in zip(found[2:].T, (half, recent, follows), strict=True):
+        assert_allclose(column, -np.log(expected))
+    assert_allclose(found[:2], np.log(2))
 
 
 def test_transitions_cost_what_frequencies_do_after_each_label():

@@ -39,7 +39,7 @@ from sklearn_mdl._core.io.parameters import (
     from_json,
     settings_of,
 )
-from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
+from sklearn_mdl._core.io.safetensors_io import read_archive, storable, write_archive
 from sklearn_mdl.baselines import LinearProbe
 from sklearn_mdl.encoders import CachedEncoder, TimmEncoder
 from sklearn_mdl.pooling import LogLinearPool
@@ -651,6 +651,10 @@ def arrays_of(seed=0):
 
 
 def test_arrays_come_back_bit_by_bit_and_cannot_be_changed(tmp_path):
+    for kind in ("<f4", ">f8", "i8", "?"):
+        assert storable(given := np.ones(2, kind)) is given
+    np.testing.assert_array_equal(storable(given := np.array([-3, 7], np.int8)), given)
+    assert storable(given).dtype == np.float64
     write_archive(tmp_path / "a", "estimator", arrays_of(), {"x": [1, None, "ü"]})
     found, about = read_archive(tmp_path / "a", "estimator")
     assert about == {"x": [1, None, "ü"]}

@@ -54,6 +54,11 @@ class View:
         self.distance = FIRST_DISTANCE
         self.forget()
 
+    def forget(self) -> None:
+        """Drop all rows, but do not overwrite them, since copies may still use them."""
+        self.n_rows = 0
+        self._room = self._squares = torch.empty(0)
+
     @property
     def has_statistics(self) -> bool:
         """True if the scaling depends on statistics of the rows."""
@@ -87,11 +92,6 @@ class View:
         if not self.n_rows:
             return Pairs(rows, rows[:0], self.distance)
         return Pairs(rows, self.rows[others], self.distance, self.squares[others])
-
-    def forget(self) -> None:
-        """Drop all rows, but do not overwrite them, since copies may still use them."""
-        self.n_rows = 0
-        self._room = self._squares = torch.empty(0)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return a copy that shares the rows until it adds rows of its own."""

@@ -67,10 +67,8 @@ def callback_context(estimator: Any, n_parts: int) -> Any:
 
 def validate_params(constraints: Constraints) -> Callable[[Method], Method]:
     """Return a decorator that checks the parameters of a function before it runs."""
-    decorate: Callable[[Method], Method] = _validate_params(
-        constraints, prefer_skip_nested_validation=False
-    )
-    return decorate
+    decorate = _validate_params(constraints, prefer_skip_nested_validation=False)
+    return cast(Callable[[Method], Method], decorate)
 
 
 def predict_proba(classifier: Any, X: Any) -> np.ndarray:

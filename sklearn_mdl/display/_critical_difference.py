@@ -165,14 +165,11 @@ class CriticalDifferenceDisplay(base.Display):
 
     def frame(self) -> base.DataFrame:
         """Return names, ranks and group numbers as a DataFrame, best rank first."""
-        memberships: list[list[str]] = [[] for _ in self.names]
-        for number, group in enumerate(self.groups(), 1):
-            for i in group:
-                memberships[i].append(str(number))
+        order, groups = self._order, list(enumerate(self.groups(), 1))
         table = {
-            "encoder": [self.names[i] for i in self._order],
-            "average_rank": self.average_ranks[self._order],
-            "groups": [" ".join(memberships[i]) for i in self._order],
+            "encoder": [self.names[i] for i in order],
+            "average_rank": self.average_ranks[order],
+            "groups": [" ".join(str(k) for k, g in groups if i in g) for i in order],
         }
         return base.data_frame(table, "encoder")
 

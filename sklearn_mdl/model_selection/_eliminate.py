@@ -11,6 +11,7 @@ from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._race import EncoderRace
 from sklearn_mdl.model_selection._tasks import Task, draw_order
+from sklearn_mdl.readouts import grouped
 
 BLOCK = 16  # number of labels between two checks of a race
 
@@ -38,10 +39,8 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
         For each eliminated encoder, a mapping from datasets to the number of labels
         after which it left the race.
     """
-    entries: dict[str, list[Task]] = {}
-    for task in tasks:
-        if isinstance(task, Task) and task.order == 0:
-            entries.setdefault(task.dataset, []).append(task)
+    ready = (task for task in tasks if isinstance(task, Task) and task.order == 0)
+    entries = grouped((task.dataset, task) for task in ready)
     out: Out = {}
     names = {task.encoder for firsts in entries.values() for task in firsts}
     pairs = set(permutations(names, 2))
@@ -49,7 +48,10 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
         if firsts[0].groups is not None or len(firsts) < 2:
             return {}
         race = _race(firsts, alpha)
-        pairs &= _behind(race)
+        encoders = race.encoder_names_
+        shown = np.argwhere(race.e_values_ >= race.threshold_)
+        behind = {(encoders[i], encoders[j]) for i, j in shown}
+        pairs = {pair for pair in pairs & behind if pair[0] in race.eliminated_at_}
         if not pairs:
             return {}
         for encoder, n_labels in race.eliminated_at_.items():
@@ -80,13 +82,6 @@ def _race(tasks: Sequence[Task], alpha: float) -> EncoderRace:
         if race.should_stop_:
             break
     return race
-
-
-def _behind(race: EncoderRace) -> set[tuple[str, str]]:
-    """Return each pair of an eliminated encoder and an encoder that beats it."""
-    names = race.encoder_names_
-    shown = np.argwhere(race.e_values_ >= race.threshold_)
-    return {(names[i], names[j]) for i, j in shown if names[i] in race.eliminated_at_}
 
 
 def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:

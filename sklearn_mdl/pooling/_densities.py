@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_mdl.pooling._groups import Floats, Members, newton_step
-from sklearn_mdl.pooling._log_linear import GroupPass, LogLinearPool
+from sklearn_mdl.pooling._log_linear import GroupPass
 
 NONE = np.full(3, np.nan)  # prediction if kinds cannot be pooled
 
@@ -45,17 +45,13 @@ class DensityPoolPass(GroupPass):
     pool : LogLinearPool
         Settings of the pool. ``floor`` has no effect on densities. A switcher mixes the
         pool with the switching mixture, which bounds the cost of a wrong pool.
-    n_kinds : int
+    n_groups : int
 
     Raises
     ------
     ValueError
         If a parameter is out of range.
     """
-
-    def __init__(self, pool: LogLinearPool, n_kinds: int) -> None:
-        pool.check_params()
-        super().__init__(pool, n_kinds)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
         """Return mean, variance and degrees of freedom (G, ..., 3) of the mixtures.

@@ -182,9 +182,15 @@ class GroupPass(ABC):
         far. If the pool has a half-life, older losses weigh less.
     rates : sequence of float or None
         Rates of the fixed share within groups.
+
+    Raises
+    ------
+    ValueError
+        If a parameter of the pool is out of range.
     """
 
     def __init__(self, pool: LogLinearPool, n_groups: int) -> None:
+        pool.check_params()
         self.rates = pool.rates
         self.weights = np.full(n_groups, 1 / n_groups)
         self._precision = float(pool.prior_precision)
@@ -276,12 +282,11 @@ class PoolPass(GroupPass):
     """
 
     def __init__(self, pool: LogLinearPool, n_kinds: int, n_classes: int) -> None:
-        pool.check_params()
         for name, value in {"n_kinds": n_kinds, "n_classes": n_classes}.items():
             check_integer(name, value, 1, "pass PoolPass(pool, *log_proba.shape[1:])")
+        super().__init__(pool, n_kinds)
         self._floor = float(pool.floor)
         self._shape = int(n_kinds), int(n_classes)
-        super().__init__(pool, n_kinds)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
         """Mix log-probabilities (K, ..., C) into probabilities (G, ..., C) of kinds."""

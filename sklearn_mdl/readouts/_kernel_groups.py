@@ -52,9 +52,12 @@ class View:
     def __init__(self, scaling: str | None) -> None:
         self.scaling = scaling
         self.distance = FIRST_DISTANCE
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all rows, but do not overwrite them, since copies may still use them."""
         self.n_rows = 0
-        self._room: Tensor | None = None
-        self._squares: Tensor | None = None
+        self._room = self._squares = torch.empty(0)
 
     @property
     def has_statistics(self) -> bool:
@@ -64,19 +67,17 @@ class View:
     @property
     def rows(self) -> Tensor:
         """The rows in order, (n_rows, d')."""
-        assert self._room is not None
         return self._room[: self.n_rows]
 
     @property
     def squares(self) -> Tensor:
         """Squared lengths of the rows, (n_rows,)."""
-        assert self._squares is not None
         return self._squares[: self.n_rows]
 
     def append(self, rows: Tensor) -> None:
         """Add scaled rows."""
         stop = self.n_rows + len(rows)
-        if self._room is None or self._squares is None:
+        if not self.n_rows:
             self._room, self._squares = rows[:0], rows.new_zeros(0)
         if stop > len(self._room):
             n_free = max(stop, 2 * self.n_rows) - self.n_rows
@@ -91,10 +92,6 @@ class View:
         if not self.n_rows:
             return Pairs(rows, rows[:0], self.distance)
         return Pairs(rows, self.rows[others], self.distance, self.squares[others])
-
-    def forget(self) -> None:
-        """Drop all rows, but do not overwrite them, since copies may still use them."""
-        self.n_rows, self._room, self._squares = 0, None, None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return a copy that shares the rows until it adds rows of its own."""

@@ -92,22 +92,16 @@ class LabellingsLearner(KernelLearner):
         for group in self.groups:
             group.ridge = group.refitted(known)
             group.extend()
-        yield from self._reduced_stretches(exact, n_rows, known)
+        for start, end in self._blocks(exact, n_rows):
+            yield self._reduced_stretch(start, known[start:end])
+            if end <= n_rows:
+                self._condense_or_fit(end, known.__getitem__)
 
     def _stretch(self, start: int, targets: Tensor) -> Stretch:
         """Predict the rows of the views, beginning at ``start``."""
         ahead = self.rows_ahead
         parts = [group.stretch(start, targets, ahead) for group in self.groups]
         return Stretch.joined(parts)
-
-    def _reduced_stretches(
-        self, start: int, n_rows: int, targets: Tensor
-    ) -> Iterator[Stretch]:
-        """Predict the rows after the landmarks, block by block."""
-        for first, end in self._blocks(start, n_rows):
-            yield self._reduced_stretch(first, targets[first:end])
-            if end <= n_rows:
-                self._condense_or_fit(end, targets.__getitem__)
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
         """Predict the rows of a block after the landmarks, and learn them if due."""

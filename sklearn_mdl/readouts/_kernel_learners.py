@@ -337,8 +337,11 @@ class KernelLearner(RowLearner):
             self._restore_posteriors(learned)
             return
         self._recompute()
-        if self.n_added:
-            self._restore_errors(learned)
+        if self.n_added:  # recomputed errors might differ in their last bits
+            for group, places in places_of(self.groups):
+                errors = torch.stack([state["errors"] for state in learned[places]])
+                assert isinstance(group.ridge, ForwardRidge)
+                group.ridge.restore(errors.to(self.device))
 
     def _recompute(self) -> None:
         """Recompute all factors, in the same steps as before."""
@@ -372,13 +375,6 @@ class KernelLearner(RowLearner):
         """Repeat all updates of statistics up to row ``n_rows``."""
         for power in range(3, n_rows.bit_length()):
             self._take_in(1 << power)
-
-    def _restore_errors(self, learned: list[State]) -> None:
-        """Load stored errors, since recomputing them might change their last bits."""
-        for group, places in places_of(self.groups):
-            errors = torch.stack([state["errors"] for state in learned[places]])
-            assert isinstance(group.ridge, ForwardRidge)
-            group.ridge.restore(errors.to(self.device))
 
     def _restore_posteriors(self, learned: list[State]) -> None:
         """Recompute the landmarks, and load the posteriors or the last fits."""

@@ -110,23 +110,19 @@ class SeenRows:
         return raw if self.rows.running[self.view] is None else torch.zeros_like(raw)
 
     def _as_points(self, x: Tensor) -> Block:
-        """Return rows (n, d), normalised or minus the first row, and squared norms."""
+        """Return rows (n, d), normalised or minus the first row, and squared norms.
+
+        If features are far from zero, squared norms about zero are large, and their
+        rounding errors would hide small distances. With the first row as the origin,
+        features that are whole numbers remain whole, and equal distances remain equal.
+        """
         if self.metric == "cosine":
             points = torch.nn.functional.normalize(x, dim=1)
         else:
-            points = x - self._first()
+            if self._origin is None:
+                self._origin = self._scaled(0, 1)
+            points = x - self._origin
         return points, points.square().sum(1)
-
-    def _first(self) -> Tensor:
-        """Return the first row, which is the origin of the coordinates.
-
-        If features are far from zero, squared norms about zero are large, and their
-        rounding errors would hide small distances. With this origin, features that are
-        whole numbers remain whole, and equal distances remain equal.
-        """
-        if self._origin is None:
-            self._origin = self._scaled(0, 1)
-        return self._origin
 
 
 def _keys(distances: Tensor, start: int) -> Tensor:

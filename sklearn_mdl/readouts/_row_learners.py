@@ -168,11 +168,8 @@ class RowLearner(Learner):
             block = self._open_block()
             self.learn(*block.ahead(len(labels)), labels)
             self._enter(block, labels)
-        else:
-            self._observe_group(labels)
-
-    def _observe_group(self, labels: Tensor) -> None:
-        """Learn the labels of a group block by block, without predicting rows again."""
+            return
+        # Learn a group block by block, without predicting its rows again.
         first = self.n_observed
         for start, end in self.rows_ahead.blocks(first, first + len(labels)):
             assert self._others is not None

@@ -254,5 +254,4 @@ class BaseSwitcher(FittedSwitcher):
         """Return True for a built-in list of readouts, or for views of such lists."""
         if isinstance(self.readouts, str | DefaultGrid | None):
             return True
-        views = [view for view in self._given if isinstance(view, ViewSettings)]
-        return len(views) == len(self._given) and all(v.is_list for v in views)
+        return all(isinstance(r, ViewSettings) and r.is_list for r in self._given)

@@ -325,6 +325,5 @@ def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
 
 def _checksum(about: Header, labels: np.ndarray) -> str:
     """Return the checksum of the classes and the encoded labels (n,) in row order."""
-    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
-    digest.update(labels.astype("<u4").tobytes())
-    return digest.hexdigest()
+    text = json.dumps(about, sort_keys=True).encode()
+    return hashlib.sha256(text + labels.astype("<u4").tobytes()).hexdigest()

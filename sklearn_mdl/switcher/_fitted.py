@@ -367,7 +367,9 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         run = self._run
         X, labels = run.samples.rows(start, stop), run.labels[start:stop].cpu().numpy()
         groups = run.schedule.groups(start, stop) if run.schedule.ends else None
-        return self._blank().partial_fit(X, groups=groups, **self._as_given(labels))
+        plain = {"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1}
+        blank = clone(self._settings).set_params(**plain, random_state=self._seed)
+        return blank.partial_fit(X, groups=groups, **self._as_given(labels))
 
     def _as_given(self, labels: np.ndarray) -> dict[str, np.ndarray | None]:
         """Return the arguments of ``partial_fit`` that give encoded labels (n,)."""
@@ -378,11 +380,6 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         run, settings = self._run, self._settings
         given = settings.device, folder, about, settings.precision
         return Common(self.readouts_, run.settings, *given, run.schedule)
-
-    def _blank(self) -> Self:
-        """Return an unfitted copy that writes no files. All copies have one seed."""
-        plain = {"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1}
-        return clone(self._settings).set_params(**plain, random_state=self._seed)
 
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False

@@ -49,14 +49,15 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
     -------
     about : dict
     """
-    weights = stored.weights
+    weights, prior = stored.weights, stored.switching
+    is_built_in = _PRIORS.get(type(prior).__name__) is type(prior)
     content = {
         "unit": "nats",
         "dtype": dtype,
         "n_samples": None if growing else stored.n_samples,
         "n_readouts": stored.n_readouts,
         "n_classes": stored.n_classes,
-        "switching": _prior_as_json(stored.switching),
+        "switching": as_json(prior, "switching") if is_built_in else None,
         "known": None if stored.known is None else stored.known.tolist(),
         "weights": None if weights is None else weights.tolist(),
         "architectures": stored.architectures,
@@ -85,13 +86,6 @@ def described(losses: np.ndarray, about: Json) -> StoredLosses:
     fields = {name: about.get(name) for name in optional}
     prior = from_json(about.get("switching"), _PRIORS)
     return StoredLosses(losses, about.get("readouts") or (), switching=prior, **fields)
-
-
-def _prior_as_json(prior: SwitchingPrior | None) -> object:
-    """Return a prior as JSON, or None if it is unknown or not built in."""
-    if prior is None or _PRIORS.get(type(prior).__name__) is not type(prior):
-        return None
-    return as_json(prior, "switching")
 
 
 def save_losses(

@@ -184,8 +184,7 @@ def batch_sizes(
         required = "'auto', an integer >= 1, or a pair with 1 <= first <= last"
         cure = "pass for example batch_size=(8, 32)"
         raise invalid("batch_size", required, batch_size, cure)
-    first, last = sizes
-    return int(first), int(last)
+    return int(sizes[0]), int(sizes[1])
 
 
 def store_of(store: Store) -> tuple[StorePath, bool]:
@@ -256,8 +255,6 @@ def pool_of(
     is_pool = isinstance(pooling, LogLinearPool)
     pool = clone(pooling) if is_pool else LogLinearPool(kinds=pooling)
     pool.check_params()
-    labels = pool.kinds
-    if labels is None:
-        labels = [readout.pool_kind for readout in readouts]
+    labels = [r.pool_kind for r in readouts] if pool.kinds is None else pool.kinds
     groups = Groups.of(labels, len(readouts), weights)
     return (None, None) if len(groups.names) < 2 else (groups, pool)

@@ -131,9 +131,8 @@ class RunLength(MarkovPrior):
             `max_steps` is not a non-negative integer.
         """
         check_max_steps(self.max_steps)
-        if self.n_rates is None:
-            return
-        if not isinstance(self.n_rates, Integral) or not 1 <= self.n_rates <= 1000:
+        is_count = isinstance(self.n_rates, Integral) and 1 <= self.n_rates <= 1000
+        if self.n_rates is not None and not is_count:
             required = "None or an integer between 1 and 1000"
             raise invalid("n_rates", required, self.n_rates, "pass n_rates=40")
 

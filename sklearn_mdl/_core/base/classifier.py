@@ -79,8 +79,6 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             self._check_classes(classes)
         elif classes is not None:
             known = np.unique(as_labels(classes))
-        elif self.new_classes == "escape":
-            known = NONE_NAMED
         with warnings.catch_warnings():  # a call may have few rows of many classes
             warnings.filterwarnings("ignore", "The number of unique classes")
             return self._continue(X, y, known, groups)
@@ -216,22 +214,21 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return np.asarray(np.unique(y))
 
     def _outcome(self, classes: np.ndarray | None) -> ClassLabels:
-        if classes is None:
+        is_open = self.new_classes == "escape"
+        if classes is None and not is_open:
             raise ValueError(
                 "classes must be passed on the first call to partial_fit, or to "
                 "fit_stream, got None; pass classes=[...] with all possible labels"
             )
-        if self.new_classes == "escape":
-            self.classes_ = classes
-            return OpenClassLabels(len(classes))
-        if len(classes) < 2:
+        known = NONE_NAMED if classes is None else classes
+        if len(known) < 2 and not is_open:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes, got "
-                f"only one class, {classes.tolist()!r}; add rows of another class, or "
+                f"only one class, {known.tolist()!r}; add rows of another class, or "
                 "in partial_fit pass classes=[...] with all labels that can occur"
             )
-        self.classes_ = classes
-        return ClassLabels(len(classes))
+        self.classes_ = known
+        return OpenClassLabels(len(known)) if is_open else ClassLabels(len(known))
 
     def _check_order(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
         if not self.shuffle and is_grouped(labels, keys):

@@ -151,8 +151,7 @@ def images_fingerprint(X: object) -> str:
     images = as_images(X)
     about = ""
     if isinstance(images, LazyImages):
-        about = images.about
-        images = images.items
+        about, images = images.about, images.items
     elif isinstance(images, np.ndarray) and images.dtype.kind not in "OU":
         about = f"{images.shape} {images.dtype.str}\n"
         whole = about + fingerprint(images, images.dtype.str)

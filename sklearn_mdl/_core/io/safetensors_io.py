@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -195,6 +194,4 @@ def mapped(path: Path, entry: Json, start: int) -> np.ndarray:
     if 0 in shape:  # nothing to map
         return np.empty(shape, dtype=code)
     offset = start + entry["data_offsets"][0]
-    if not shape:
-        return cast(np.ndarray, np.memmap(path, code, "r", offset, (1,))[0])
     return np.memmap(path, dtype=code, mode="r", offset=offset, shape=shape)

@@ -58,14 +58,10 @@ class Kernel(NamedTuple):
             return _matrix(result, len(pairs.one), len(pairs.other)).to(pairs.one)
         if self.name == "rbf":
             return torch.exp(-self._rate(pairs.distance) * pairs.squared_distances)
-        products = pairs.products
-        if self.name == "polynomial":
-            gamma = 1.0 if self.gamma is None else self.gamma
-            return (gamma * products + self.coef0) ** self.degree
-        if self.name == "linear":
-            return products
+        if self.name != "arc-cosine":
+            return self._of_products(pairs.products)
         one, other = (squares.sqrt() for squares in pairs.squares)
-        return arc_cosine(products, one[:, None], other, self.depth)
+        return arc_cosine(pairs.products, one[:, None], other, self.depth)
 
     def diagonal(self, rows: Tensor) -> Tensor:
         """Return the kernel value (n,) of each row with itself."""
@@ -78,10 +74,14 @@ class Kernel(NamedTuple):
         squares = rows.square().sum(1)
         if self.name == "rbf":
             return torch.ones_like(squares)
-        if self.name == "polynomial":
-            gamma = 1.0 if self.gamma is None else self.gamma
-            return (gamma * squares + self.coef0) ** self.degree
-        return squares  # "linear", and "arc-cosine", whose layers keep the norm
+        return self._of_products(squares)  # layers of "arc-cosine" keep the norm
+
+    def _of_products(self, products: Tensor) -> Tensor:
+        """Return products of rows, or their polynomial if the kernel is one."""
+        if self.name != "polynomial":
+            return products
+        gamma = 1.0 if self.gamma is None else self.gamma
+        return (gamma * products + self.coef0) ** self.degree
 
     def _rate(self, distance: float) -> float:
         return 1 / (self.width * distance) if self.gamma is None else self.gamma

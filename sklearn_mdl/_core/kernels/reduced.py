@@ -211,8 +211,7 @@ class ReducedRidge:
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """Return features (A, n, m) of rows, and the unexplained part (n,)."""
-        cross = cross[:, self.places]
-        features, beyond = landmark_features(self._root, cross, own)
+        features, beyond = landmark_features(self._root, cross[:, self.places], own)
         return features.expand(len(self.alphas), -1, -1), beyond
 
     def _times_covariance(self, features: Tensor) -> Tensor:

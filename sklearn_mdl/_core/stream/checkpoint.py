@@ -15,11 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sklearn_mdl._core.io.environment import cut_short, first_difference
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
-from sklearn_mdl._core.stream.coder import Arrays, Block, joined, under
+from sklearn_mdl._core.stream.coder import Arrays, Block, by_number, joined, under
 from sklearn_mdl._core.stream.events import Event
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.steps import NEVER
@@ -117,19 +116,11 @@ def restore(threads: Threads, arrays: Arrays) -> None:
         outcome.recall(labels.numpy())
         if n_new := outcome.n_numbers - threads.n_numbers:
             threads.add_classes(n_new)
-        learned = _states_by_column(arrays)
+        stored = under(arrays, READOUT).items()
+        learned = by_number({k: torch.from_numpy(np.array(v)) for k, v in stored})
         for learner in threads.learners:
             learner.load_state_dict(learned)
     threads.n_scored = n_rows
-
-
-def _states_by_column(arrays: Arrays) -> dict[int, dict[str, Tensor]]:
-    """Return the learned states of readouts, keyed by column and name."""
-    learned: dict[int, dict[str, Tensor]] = {}
-    for key, array in under(arrays, READOUT).items():
-        column, _, name = key.partition(".")
-        learned.setdefault(int(column), {})[name] = torch.from_numpy(array)
-    return learned
 
 
 def recode(run: PrequentialRun, arrays: Arrays, losses: np.ndarray | None) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,7 @@ from sklearn_mdl.switching import ForwardPass, GroupedShare, PriorLike
 
 Arrays = Mapping[str, np.ndarray]  # arrays of a state, keyed by name
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 class Block(NamedTuple):
@@ -352,7 +353,8 @@ class PooledCoder(Coder):
         self._pool.load_state_dict(under(state, "pool."))
         self._choice.load_state_dict(under(state, "choice."))
         self._n_rows = int(state["n_rows"][0])
-        mixed, labels, costs = (state[f"pending.{name}"] for name in _Pending._fields)
+        waiting = under(state, "pending.")
+        mixed, labels, costs = (np.array(waiting[name]) for name in _Pending._fields)
         self._pending = deque(map(_Pending, mixed, labels.tolist(), costs))
 
 
@@ -361,7 +363,16 @@ def joined(parts: Mapping[str, Arrays]) -> dict[str, np.ndarray]:
     return {head + k: v for head, part in parts.items() for k, v in part.items()}
 
 
-def under(arrays: Arrays, head: str) -> dict[str, np.ndarray]:
+def under(arrays: Mapping[str, T], head: str) -> dict[str, T]:
     """Select arrays whose names begin with ``head``, keyed by the rest of the name."""
     names = [name for name in arrays if name.startswith(head)]
-    return {name.removeprefix(head): np.array(arrays[name]) for name in names}
+    return {name.removeprefix(head): arrays[name] for name in names}
+
+
+def by_number(arrays: Mapping[str, T]) -> dict[int, dict[str, T]]:
+    """Group arrays with names such as "3.weights" by number, keyed by the rest."""
+    groups: dict[int, dict[str, T]] = {}
+    for key, array in arrays.items():
+        number, _, name = key.partition(".")
+        groups.setdefault(int(number), {})[name] = array
+    return groups

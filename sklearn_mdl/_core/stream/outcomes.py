@@ -209,9 +209,7 @@ class ClassLabels(Outcome):
 
     def mix_with(self, mixed: Floats, pooled: Floats, shares: Floats) -> Floats:
         """Return probabilities (n, C) of the classes."""
-        both: Floats = shares[:, :1] * mixed
-        both += shares[:, 1:] * pooled
-        return both
+        return np.asarray(shares[:, :1] * mixed + shares[:, 1:] * pooled)
 
     def mix_rows(self, values: Tensor, weights: Floats) -> Floats:
         """Return log-probabilities (n, C) of the classes."""

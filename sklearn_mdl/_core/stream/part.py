@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.checkpoint import READOUT, Checkpoint, learned_of, restore
-from sklearn_mdl._core.stream.coder import Arrays
+from sklearn_mdl._core.stream.coder import Arrays, by_number, under
 from sklearn_mdl._core.stream.threads import Scores, Threads
 from sklearn_mdl._core.validation import damaged
 
@@ -165,13 +165,12 @@ def states_joined(
 
 def _renumbered(arrays: Arrays, numbers: Mapping[int, int]) -> dict[str, np.ndarray]:
     """Select the arrays of some readouts, and name them by new numbers of readouts."""
-    renamed = {}
-    for key in arrays:
-        if key.startswith(READOUT):
-            number, _, name = key.removeprefix(READOUT).partition(".")
-            if int(number) in numbers:
-                renamed[f"{READOUT}{numbers[int(number)]}.{name}"] = arrays[key]
-    return renamed
+    states = by_number(under(arrays, READOUT))
+    return {
+        f"{READOUT}{new}.{name}": array
+        for old, new in numbers.items()
+        for name, array in states.get(old, {}).items()
+    }
 
 
 def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ as in :class:`~sklearn_mdl._core.stream.run.PrequentialRun`.
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -126,7 +127,7 @@ class _Queue:
         self._threads = threads
         self.predicted: list[Tensor] = []
         self._revealed: list[int] = []
-        self._advance(None)
+        self._advance()
 
     def row(self) -> np.ndarray:
         """Return log-probabilities (K, C) of the next row."""
@@ -136,29 +137,24 @@ class _Queue:
         """Store the label of the next row, and send the labels of a full block."""
         self._revealed.append(label)
         if len(self._revealed) == self._rows.shape[1]:
-            labels = self._as_tensor()
+            self._advance()
             self._revealed = []
-            self._advance(labels)
 
     def cut(self) -> None:
         """Send the labels revealed so far, drop the other rows, and end the segment."""
         n_revealed = len(self._revealed)
         if n_revealed:
-            self._advance(self._as_tensor())
+            self._advance()
             self.predicted[-2] = self.predicted[-2][:, :n_revealed]
         self.predicted.pop()
         self._steps.close()
 
-    def _as_tensor(self) -> Tensor:
+    def _advance(self) -> None:
+        """Send the revealed labels, if there are any, and store new predictions."""
         device = self._threads.rows.device
-        return torch.tensor(self._revealed, dtype=torch.long, device=device)
-
-    def _advance(self, labels: Tensor | None) -> None:
-        with self._threads.arithmetic(), flushed_denormals():
-            try:
-                steps = self._steps
-                values = next(steps) if labels is None else steps.send(labels)
-            except StopIteration:
-                return
-        self.predicted.append(values)
-        self._rows = values.cpu().numpy()
+        labels = torch.tensor(self._revealed, dtype=torch.long, device=device)
+        last = suppress(StopIteration)  # after the last row
+        with self._threads.arithmetic(), flushed_denormals(), last:
+            values = self._steps.send(labels) if self._revealed else next(self._steps)
+            self.predicted.append(values)
+            self._rows = values.cpu().numpy()

@@ -19,21 +19,18 @@ from sklearn_mdl.datasets._vtab.folders import datasets
 READ_AT_ONCE = 4096  # images of dSprites
 
 
-def cifar100(task: data.VtabTask, folder: Path) -> data.VtabData:
+def cifar100(task: data.VtabTask, folder: Path) -> data.Parts:
     """Read torchvision's CIFAR100."""
-    splits = [datasets().CIFAR100(folder, train=train) for train in (True, False)]
-    names = data.TRAIN, data.TEST
-    parts = [(n, raw.data, raw.targets) for n, raw in zip(names, splits, strict=True)]
-    return data.joined(task, parts)
+    for name in (data.TRAIN, data.TEST):
+        raw = datasets().CIFAR100(folder, train=name == data.TRAIN)
+        yield name, raw.data, raw.targets
 
 
-def svhn(task: data.VtabTask, folder: Path) -> data.VtabData:
+def svhn(task: data.VtabTask, folder: Path) -> data.Parts:
     """Read torchvision's SVHN, with channels last."""
-    parts = []
     for name in (data.TRAIN, data.TEST):
         raw = datasets().SVHN(folder, split=name)
-        parts.append((name, raw.data.transpose(0, 2, 3, 1), np.atleast_1d(raw.labels)))
-    return data.joined(task, parts)
+        yield name, raw.data.transpose(0, 2, 3, 1), np.atleast_1d(raw.labels)
 
 
 @contextmanager
@@ -67,16 +64,14 @@ class _Patches:
             return file["x"][i]
 
 
-def patch_camelyon(task: data.VtabTask, folder: Path) -> data.VtabData:
+def patch_camelyon(task: data.VtabTask, folder: Path) -> data.Parts:
     """Read the owners' HDF5 files, since torchvision reads labels one by one."""
-    parts = []
     own_names = {data.TRAIN: "train", data.VALIDATION: "valid", data.TEST: "test"}
     for name, part in own_names.items():
         stem = folder / "pcam" / f"camelyonpatch_level_2_split_{part}"
         with _hdf5(Path(f"{stem}_y.h5")) as file:
             labels = np.asarray(file["y"][:]).reshape(-1)
-        parts.append((name, _Patches(Path(f"{stem}_x.h5")), labels))
-    return data.joined(task, parts)
+        yield name, _Patches(Path(f"{stem}_x.h5")), labels
 
 
 class _Bits:
@@ -99,14 +94,14 @@ LATENTS = {"DSpritesLocation": (4, 32), "DSpritesOrientation": (3, 40)}
 N_BINS = 16
 
 
-def dsprites(task: data.VtabTask, folder: Path) -> data.VtabData:
+def dsprites(task: data.VtabTask, folder: Path) -> data.Parts:
     """Read white sprites on black, labelled with a position or angle in 16 bins."""
     path = folder / task.files[0]
     column, n_values = LATENTS[task.name]
     with np.load(path, allow_pickle=False) as archive:
         check_member(archive.zip, "latents_classes")
         values = archive["latents_classes"][:, column]
-    return data.joined(task, [(None, _read_bits(path), values * N_BINS // n_values)])
+    yield None, _read_bits(path), values * N_BINS // n_values
 
 
 def _read_bits(path: Path) -> _Bits:

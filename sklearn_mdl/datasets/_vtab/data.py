@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
+# Name (None if the files do not define parts), items and labels of each part.
+Parts = Iterable[tuple[str | None, Images, ArrayLike]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +142,7 @@ class VtabData:
 
 def joined(
     task: VtabTask,
-    parts: Iterable[tuple[str | None, Images, ArrayLike]],
+    parts: Parts,
     decode: Callable[..., Image] | None = None,
     about: str = "",
 ) -> VtabData:
@@ -150,8 +152,7 @@ def joined(
     ----------
     task : VtabTask
     parts : iterable of (name, items, labels)
-        The name is None if the files do not define parts. For the items, see
-        :class:`LazyImages`.
+        For the items, see :class:`LazyImages`.
     decode, about
         As for :class:`LazyImages`.
     """

@@ -10,10 +10,10 @@ from os import PathLike
 from pathlib import Path
 
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.datasets._vtab import arrays, folders, norb, records, scenes
+from sklearn_mdl.datasets._vtab import arrays, data, folders, norb, records, scenes
 from sklearn_mdl.datasets._vtab.data import VTAB_TASKS, VtabData, VtabTask
 
-READERS: dict[str, Callable[[VtabTask, Path], VtabData]] = {
+READERS: dict[str, Callable[[VtabTask, Path], VtabData | data.Parts]] = {
     "Caltech101": partial(folders.categories, place="caltech101/101_ObjectCategories"),
     "Cifar100": arrays.cifar100,
     "DTD": partial(folders.own_parts, kind="DTD", partition=1),
@@ -82,7 +82,8 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     folder = Path(data_dir)
     _check_files(task, folder)
     try:
-        return READERS[task.name](task, folder)
+        found = READERS[task.name](task, folder)
+        return found if isinstance(found, VtabData) else data.joined(task, found)
     except Exception as error:  # damaged files may cause any error
         if isinstance(error, OSError | ImportError) and type(error) is not BadGzipFile:
             raise

@@ -22,17 +22,15 @@ ELEVATION, AZIMUTH = 1, 2  # columns of the info files; azimuths are 0, 2, ..., 
 READ_AT_ONCE = 256  # pairs of images
 
 
-def smallnorb(task: data.VtabTask, folder: Path) -> data.VtabData:
+def smallnorb(task: data.VtabTask, folder: Path) -> data.Parts:
     """Read the left camera's images, labelled with one of the camera's angles."""
-    parts = []
     for name, file in ((data.TRAIN, task.files[0]), (data.TEST, task.files[2])):
         stem = file.removesuffix("-dat.mat")
         images = read_matrix(_existing_path(folder / f"{stem}-dat.mat"), left=True)
         info = read_matrix(_existing_path(folder / f"{stem}-info.mat"))
         is_azimuth = task.name == "SmallNORBAzimuth"
         labels = info[:, AZIMUTH] // 2 if is_azimuth else info[:, ELEVATION]
-        parts.append((name, images, labels))
-    return data.joined(task, parts)
+        yield name, images, labels
 
 
 def _existing_path(path: Path) -> Path:

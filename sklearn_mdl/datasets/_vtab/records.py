@@ -20,9 +20,8 @@ Span = tuple[int, int]
 Value = int | Span
 
 
-def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
+def dmlab(task: data.VtabTask, folder: Path) -> data.Parts:
     """Read DMLab's labels and the positions of its images in the files."""
-    parts = []
     for part in (data.TRAIN, data.VALIDATION, data.TEST):
         paths = sorted((folder / "dmlab").glob(f"dmlab-{part}.tfrecord*"))
         if not paths:
@@ -31,8 +30,7 @@ def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
                 f"missing; download from {task.origin} to {folder}: {task.download}"
             )
         items, labels = zip(*chain(*map(examples, paths)), strict=True)
-        parts.append((part, list(items), labels))
-    return data.joined(task, parts)
+        yield part, list(items), labels
 
 
 def examples(path: Path) -> Iterator[tuple[FilePart, int]]:

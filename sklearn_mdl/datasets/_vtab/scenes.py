@@ -22,10 +22,9 @@ SHARE = 10  # per cent of the videos, for the test part and for the validation p
 MAPPING_SEED = 123
 
 
-def clevr(task: data.VtabTask, folder: Path) -> data.VtabData:
+def clevr(task: data.VtabTask, folder: Path) -> data.Parts:
     """Read images, labelled with the number of objects or the smallest depth."""
     folder = folder / "clevr" / "CLEVR_v1.0"
-    parts = []
     for part, name in ((data.TRAIN, "train"), (data.TEST, "val")):
         file = folder / "scenes" / f"CLEVR_{name}_scenes.json"
         scenes = json.loads(file.read_text(encoding="utf-8"))["scenes"]
@@ -36,8 +35,7 @@ def clevr(task: data.VtabTask, folder: Path) -> data.VtabData:
         else:
             depths = [min(o["pixel_coords"][2] for o in scene) for scene in objects]
             labels = [_class_of(depth, CLEVR_BOUNDS) for depth in depths]
-        parts.append((part, paths, labels))
-    return data.joined(task, parts)
+        yield part, paths, labels
 
 
 def kitti(task: data.VtabTask, folder: Path) -> data.VtabData:

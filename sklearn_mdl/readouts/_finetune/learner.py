@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import chain
 from typing import cast
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.rows import Shape, pixels_of
 from sklearn_mdl._core.nets.adamw import LogitScale
+from sklearn_mdl._core.stream.coder import by_number, under
 from sklearn_mdl._core.stream.learner import (
     Batches,
     Learned,
@@ -196,32 +196,17 @@ class NetworkLearner(Learner):
         (column,) = self.columns
         given = learned.get(column, {})
         copy_learned(column, self._tensors(), given)
-        self._load_steps(given)
-        if self.calibration is not None:
-            self.calibration.load_state_dict(_under(SCALE, given))
-        self._last = None
-
-    def _load_steps(self, given: Mapping[str, Tensor]) -> None:
         self.n_steps = int(given["n_steps"])
         if self.average is not None:
             self.average.n_steps = self.n_steps
-        optimizer = self.net.optimizer_
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _under(OPTIMIZER, given).items():
-            place, _, key = name.partition(".")
-            state.setdefault(int(place), {})[key] = tensor
+        optimizer, state = self.net.optimizer_, by_number(under(given, f"{OPTIMIZER}."))
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
+        if self.calibration is not None:
+            self.calibration.load_state_dict(under(given, f"{SCALE}."))
+        self._last = None
 
 
 def drawn_seed(seed: int, step: int) -> int:
     """Return the seed for a step. Step 0 is for the weights of a new network."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
-
-
-def _under(head: str, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(f"{head}."): tensor
-        for name, tensor in given.items()
-        if name.startswith(f"{head}.")
-    }

@@ -6,14 +6,15 @@ pytest.
 """
 
 import importlib.util
-import math
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 from sklearn.datasets import load_wine
@@ -83,22 +84,27 @@ def check_package() -> None:
 
 
 def print_import_times() -> None:
-    """Print how long imports take: the smallest of nine, in turns."""
-    statements = [
-        "import sklearn_mdl",
-        "import torch, sklearn",
-        "from sklearn_mdl import MDLReadoutSwitcher",
-    ]
+    """Print how long imports take: medians of nine processes.
+
+    A class imports torch and scikit-learn. One process times them and then the rest, so
+    that its ratio does not depend on how busy the machine is at that time.
+    """
     timed = (
-        "from time import perf_counter as now; start = now(); {}; print(now() - start)"
+        "from time import perf_counter as now; times = [now()]; import sklearn_mdl; "
+        "times += [now()]; import torch, sklearn; times += [now()]; "
+        "sklearn_mdl.MDLReadoutSwitcher; print(*times, now())"
     )
-    seconds = dict.fromkeys(statements, math.inf)
-    for statement in 9 * statements:
-        command = [sys.executable, "-I", "-c", timed.format(statement)]
+    measured = []
+    for _ in range(9):
+        command = [sys.executable, "-I", "-c", timed]
         printed = subprocess.run(command, check=True, capture_output=True, text=True)
-        seconds[statement] = min(seconds[statement], float(printed.stdout))
-    for statement, smallest in seconds.items():
-        print(f"{statement}: {smallest:.3f} s")
+        times = [float(time) for time in printed.stdout.split()]
+        package, libraries, rest = (b - a for a, b in pairwise(times))
+        measured.append((package, libraries, 1 + (package + rest) / libraries))
+    package, libraries, ratio = map(median, zip(*measured, strict=True))
+    print(f"import sklearn_mdl: {package:.3f} s")
+    print(f"import torch, sklearn: {libraries:.3f} s")
+    print(f"from sklearn_mdl import MDLReadoutSwitcher: {ratio:.3f} times as long")
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from each_case import for_each
 from numpy.testing import assert_allclose
 
 from sklearn_mdl import (
@@ -111,7 +112,7 @@ def test_transitions_cost_what_frequencies_do_after_each_label():
     assert_allclose(transition_codelengths(y).sum(), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("half_life", [0, -1, np.nan, "7"])
+@for_each("half_life", [0, -1, np.nan, "7"])
 def test_half_lives_that_are_none_are_refused(half_life):
     with pytest.raises(ValueError, match="`half_life` must be a positive number"):
         decayed_frequency_codelengths([0, 1], half_life=half_life)

@@ -458,11 +458,10 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         One exact e-value for each dataset, each from a separate race over other rows.
         Do not pass values of the asymptotic process, which are not e-values.
     claim : {"on at least one", "on every one"}
-        The claim that an encoder is better on at least one dataset or on every dataset.
-        "on at least one" multiplies the e-values, so a single dataset can decide. This
-        claim may be true of both encoders of a pair. "on every one" takes the smallest
-        e-value. For "better on average over all rows", run one race over the rows of
-        all datasets in an order fixed beforehand.
+        On how many datasets an encoder is claimed to be better. "on at least one"
+        multiplies the e-values, so a single dataset can decide, and the claim may be
+        true of both encoders of a pair. "on every one" takes the smallest. For "on
+        average over all rows", run one race over all rows in an order fixed beforehand.
 
     Returns
     -------
@@ -494,9 +493,8 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
             "e_values must hold one number of at least 0 for each dataset, got "
             f"{values.tolist()!r}; for example, pass [4.0, 10.0], or np.exp(logs)"
         )
-    if claim == claims[1]:
-        return np.asarray(values.min(0))
     parts, exponents = np.frexp(values)  # partial products of values may overflow
     with np.errstate(over="ignore", invalid="ignore"):
         product = np.ldexp(parts.prod(0), exponents.sum(0))
-    return np.where((values == 0).any(0), 0.0, product)
+    product = np.where((values == 0).any(0), 0.0, product)
+    return np.asarray(product if claim == claims[0] else values.min(0))

@@ -496,6 +496,8 @@ def test_e_values_of_datasets_combine_by_claim():
     assert combined_e_values([0.0, 3.0], "on every one") == 0
     assert combined_e_values([1e200, 1e200, 1e-300, 1e-99], "on at least one") == 10
     assert combined_e_values([1e-200, 1e-200, 1e300, 1e101], "on at least one") == 10
+    found = combined_e_values(np.full(2000, 1.05), "on at least one")
+    assert_allclose(found, 1.05**2000)
     found = combined_e_values([[np.inf, 2.0], [0.0, 4.0]], "on at least one")
     assert_array_equal(found, [0.0, 8.0])
     assert combined_e_values([1e200, 1e200], "on at least one") == np.inf

@@ -177,8 +177,10 @@ def test_labels_that_cannot_be_are_refused(study, capsys):
         said = complaint(capsys, main(real))
         assert f"--classes is not given, but line 11 holds '{bad}'; " in said
         path.write_text(path.read_text().replace(f"2.5\n{bad}", "two"))
-    path.write_bytes(b"\xff\n")
-    assert "a text file in UTF-8" in complaint(capsys, main(real))
+    path.write_bytes(b"cat\n\xff\n")
+    said = complaint(capsys, main(real))
+    assert "must be a text file in UTF-8" in said
+    assert "byte 0xff in position 4" in said
     path.write_text("cat\n", "utf-16")
     assert "a text file in UTF-8" in complaint(capsys, race(study, "--once"))
     path.unlink()

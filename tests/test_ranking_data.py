@@ -140,6 +140,14 @@ def test_items_that_an_encoder_may_change_are_copied(items):
     assert repr(items) == before
 
 
+def test_a_dict_that_nothing_can_change_reaches_encoders_as_it_is():
+    class Frozen(dict):
+        def __setitem__(self, key, value):
+            raise TypeError("frozen")
+
+    assert protected(items := Frozen(a=[1])) is items
+
+
 def test_data_of_polars_are_copied():
     frame = pytest.importorskip("polars").DataFrame({"a": [1.0], "b": [2.0]})
     protected(frame).drop_in_place("a")
@@ -168,6 +176,8 @@ def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tm
         given = protected([faint, still])
         assert given[0].convert("RGBA").getpixel((0, 0)) == (10, 20, 30, 40)
         assert len(list(ImageSequence.Iterator(given[1]))) == 1
+        assert (given[1].filename, given[1].format) == (still.filename, "GIF")
+        assert not hasattr(given[0], "filename")
 
 
 def test_the_order_of_encoders_that_change_images_does_not_matter():

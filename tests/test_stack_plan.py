@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
 from sklearn_mdl._core.numerics import flushed_denormals
-from sklearn_mdl.readouts import _build as plan, build_learners
+from sklearn_mdl.readouts import ViewReadout, _build as plan, build_learners
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.filterwarnings("ignore:The best readout should lie")
@@ -111,6 +111,10 @@ def test_readouts_that_do_not_fit_are_refused_with_their_sizes(monkeypatch):
     )
     with pytest.raises(MemoryError, match=words):
         stacks()
+    views = [ViewReadout(POOL[-1], slice(i, 64)) for i in range(3)]
+    assert widths(stacks(views[:2])) == [1, 1]
+    with pytest.raises(MemoryError, match=r"^The readouts need 0\.000\d+ GB"):
+        stacks(views)
 
 
 def test_memory_that_the_system_does_not_tell_is_not_checked(monkeypatch):

@@ -160,7 +160,8 @@ def _lines_of(path: Path, *, whole: bool, n_seen: int) -> list[str]:
     if not lines[-1].strip() or (whole and len(lines) > n_seen):
         del lines[-1]
     try:
-        return [line.decode().strip() for line in lines]
+        # Decoded as a whole, so that errors give the position in the file.
+        return [*map(str.strip, b"\n".join(lines).decode().split("\n"))][: len(lines)]
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} must be a text file in UTF-8, but {error}; save it as UTF-8"

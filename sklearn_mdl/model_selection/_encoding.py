@@ -272,13 +272,11 @@ def protected(data: Any) -> Any:
 
     Arrays of numbers become read-only views. Other arrays, data frames, sparse
     matrices, tensors and PIL's images are copied, since they have no such views. Lists,
-    tuples and dicts are copied with what they contain. Anything else is returned
-    unchanged, and so are images of several frames, since PIL copies only one.
+    tuples and dicts are copied with their items. Anything else is returned unchanged:
+    images of several frames too, since PIL copies only one, and read-only dicts.
     """
     if isinstance(data, np.ndarray) and data.dtype != object:
-        view = data.view()
-        view.flags.writeable = False
-        return view
+        return np.broadcast_to(data, data.shape, subok=True)  # a read-only view
     if isinstance(data, np.ndarray):
         return np.frompyfunc(protected, 1, 1)(data)
     if type(data) in (list, tuple):
@@ -287,20 +285,29 @@ def protected(data: Any) -> Any:
     if hasattr(data, "_make"):
         return data._make(map(protected, data))  # a named tuple
     if isinstance(data, (dict, UserDict)):
-        copied: Any = copy(data)
-        for key, value in data.items():
-            copied[key] = protected(value)
-        return copied
+        with suppress(Exception):  # such as a dict that cannot be changed
+            copied: Any = copy(data)
+            for key, value in data.items():
+                copied[key] = protected(value)
+            return copied
     if hasattr(data, "iloc") and object in np.atleast_1d(np.array(data.dtypes, object)):
         with suppress(Exception):  # pandas does not copy objects
             return pickle.loads(pickle.dumps(data))
     if hasattr(data, "thumbnail") and getattr(data, "n_frames", 1) == 1:
         with suppress(Exception):  # such as a damaged file, which the encoder reports
-            return data.copy()
+            return _image_copy(data)
     if hasattr(data, "iloc") or issparse(data):
         return data.copy()
     is_frame = hasattr(data, "to_arrow") and hasattr(data, "clone")  # of polars
     return data.clone() if is_frame or isinstance(data, Tensor) else data
+
+
+def _image_copy(image: Any) -> Any:
+    """Return a copy of an image, also of what its ``copy`` leaves out."""
+    copied = image.copy()
+    for name in {"filename", "format"} & set(dir(image)):
+        setattr(copied, name, getattr(image, name))
+    return copied
 
 
 def _owned(features: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr, logsumexp, softmax
 
 from sklearn_mdl.ranking._pairs import Floats, as_floats, invalid
 
@@ -79,9 +79,8 @@ def exact_half_widths(squares: Floats, level: float) -> Floats:
     totals: Floats = ends.min(-1)
     for _ in range(30):
         exponents = LAMBDAS * totals[..., None] - COSTS * squares[..., None]
-        logs = logsumexp(exponents, axis=-1)
-        slopes = (np.exp(exponents - logs[..., None]) * LAMBDAS).sum(-1)
-        steps = (logs - np.log(len(LAMBDAS)) - wanted) / slopes
+        slopes = softmax(exponents, axis=-1) @ LAMBDAS
+        steps = (exact_log_values(totals, squares) - wanted) / slopes
         totals = totals - steps
         if np.all(np.abs(steps) <= 1e-12 * (1 + np.abs(totals))):
             break
@@ -226,13 +225,11 @@ class LossRace:
         start: int,
     ) -> None:
         self.n_classes, self.within, self.method = n_classes, within, method
-        self.start = start
-        n_rivals = shape[-1] - 1
-        self.level = (alpha if within is None else alpha / 2) / n_rivals  # of a pair
+        self.start, self.n_labels = start, 0
+        self.level = alpha / (1 if within is None else 2) / (shape[-1] - 1)  # of a pair
         self.sums = PairSums(shape)
         self.clipped = None if n_classes is None else PairSums(shape)
         self.counts = np.zeros((*shape[:-1], n_classes or 1), dtype=np.intp)
-        self.n_labels = 0
         self.begin(shape)
 
     def begin(self, shape: tuple[int, ...]) -> None:
@@ -301,8 +298,7 @@ class LossRace:
     def _has_rare(self) -> NDArray[np.bool_]:
         """True if ``RARE`` labels are outside the most common class.
 
-        Also True if no labels were given. The shape is that of the races, plus two axes
-        for encoders.
+        Also True without labels. Shaped like the races, with two axes for encoders.
         """
         n_rare = self.counts.sum(-1) - self.counts.max(-1)
         return np.asarray((n_rare >= RARE) | ~self.counts.any(-1))[..., None, None]
@@ -493,8 +489,11 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
             "e_values must hold one number of at least 0 for each dataset, got "
             f"{values.tolist()!r}; for example, pass [4.0, 10.0], or np.exp(logs)"
         )
-    parts, exponents = np.frexp(values)  # partial products of values may overflow
+    product, powers = np.ones(values.shape[1:]), np.frexp(values)[1].sum(0, np.intc)
     with np.errstate(over="ignore", invalid="ignore"):
-        product = np.ldexp(parts.prod(0), exponents.sum(0))
+        for part in np.frexp(values)[0]:
+            product, power = np.frexp(product * part)
+            powers = powers + power
+        product = np.ldexp(product, powers)
     product = np.where((values == 0).any(0), 0.0, product)
     return np.asarray(product if claim == claims[0] else values.min(0))

@@ -170,10 +170,10 @@ def build_learners(
         If a readout cannot be used with these features, for example because it
         whitens more than ``MAX_WHITENED_FEATURES`` of them.
     MemoryError
-        If networks that use the same columns need more memory than the device has.
+        If the networks need more memory than the device has.
     """
     by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
-    return learners_in(Context(n_features, n_classes, **settings), by_place)
+    return learners_in(Context(n_features, n_classes, built=[], **settings), by_place)
 
 
 def learners_for(

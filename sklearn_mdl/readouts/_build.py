@@ -65,14 +65,7 @@ def plan_stacks(
     device: torch.device,
     n_jobs: int,
 ) -> list[tuple[Shape, list[Member]]]:
-    """Assign the members of each shape to stacks, most expensive stack first.
-
-    Raises
-    ------
-    MemoryError
-        If the size of the device's memory is known, and the networks do not fit.
-    """
-    check_memory(groups, sizes, device)
+    """Assign the members of each shape to stacks, most expensive stack first."""
     counts = {shape: len(_trainings(members)) for shape, members in groups.items()}
     total = sum(counts[shape] * size.cost for shape, size in sizes.items())
     plan = []
@@ -84,8 +77,7 @@ def plan_stacks(
             n_parts = max(-(-state // CACHE), min(shares, state // WORTH_A_JOB), 1)
             n_parts = min(counts[shape], n_parts)
         plan += [(whole / n_parts, shape, part) for part in _cut(members, n_parts)]
-    plan.sort(key=lambda entry: -entry[0])  # the sort is stable
-    return [(shape, part) for _, shape, part in plan]
+    return [entry[1:] for entry in sorted(plan, key=lambda entry: -entry[0])]  # stable
 
 
 def _trainings(members: Sequence[Member]) -> list[object]:
@@ -105,9 +97,9 @@ def _cut(members: Sequence[Member], n_parts: int) -> list[list[Member]]:
 def check_memory(
     groups: Mapping[Shape, Sequence[Member]],
     sizes: Mapping[Shape, StackSize],
-    device: torch.device,
+    context: Context,
 ) -> None:
-    """Raise if the networks would not fit into memory.
+    """Add the bytes of networks to those built so far, or raise if they do not fit.
 
     Raises
     ------
@@ -115,12 +107,13 @@ def check_memory(
         If the size of the device's memory is known, and weights, gradients, moments and
         averages exceed it.
     """
-    available = memory_of(device)
+    available = memory_of(device := context.device)
     needed = {
         shape: _bytes_of(groups[shape], size) + LAYER * len(shape.hidden_layer_sizes)
         for shape, size in sizes.items()
     }
-    total = sum(needed.values())
+    context.built.append(sum(needed.values()))
+    total = sum(context.built)
     if available is None or total <= available:
         return
     shape = max(needed, key=lambda s: needed[s])
@@ -155,6 +148,8 @@ class Context(NamedTuple):
     seed : int
         Seed of the run, and of readouts whose ``random_state`` is None.
     device : torch.device
+    built : list of int
+        Bytes of the networks that were built so far, on all views.
     n_jobs : int
         Number of learners evaluated in parallel.
     precision : str
@@ -169,6 +164,7 @@ class Context(NamedTuple):
     n_classes: int
     seed: int
     device: torch.device
+    built: list[int]
     n_jobs: int = 1
     precision: str = "float32"
     may_grow: bool = False
@@ -194,6 +190,11 @@ def build_stacks(
     context : Context
     kind : type
         ``ReadoutStack`` or ``DensityStack``.
+
+    Raises
+    ------
+    MemoryError
+        If the size of the device's memory is known, and the networks do not fit.
     """
     groups = grouped(members)
     n_outputs = kind.n_outputs or context.n_classes
@@ -201,6 +202,7 @@ def build_stacks(
     for shape in groups:
         widths = (context.n_features, *shape.hidden_layer_sizes, n_outputs)
         sizes[shape] = StackSize(count_parameters(widths), shape.replay.n_streams + 1)
+    check_memory(groups, sizes, context)
     return [
         kind(shape, part, context.view, context.n_features, n_outputs, context.device)
         for shape, part in plan_stacks(groups, sizes, context.device, context.n_jobs)

@@ -307,7 +307,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         ]
         run, predicted = self._run, np.empty((len(labels), len(rows)), labels.dtype)
         with run.threads.arithmetic():
-            context = Context(self.n_features_in_, 1, 0, run.rows.device)
+            context = Context(self.n_features_in_, 1, 0, run.rows.device, [])
             (learner,) = self.learners_of([(0, self)], context)
             learner.attach(run.rows)
             log_probas = learner.predict_sets(outputs, rows)

@@ -8,6 +8,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from each_case import for_each
+from scipy.optimize import curve_fit
 from scipy.special import gammaln
 from scipy.stats import t as student
 
@@ -31,6 +32,7 @@ from sklearn_mdl.metrics._extrapolation import (
     Extrapolation,
     _laws,
     _noise,
+    _posterior,
 )
 
 
@@ -587,6 +589,20 @@ def test_probabilities_of_all_laws_sum_to_one():
     assert len(laws) == len(future) == len(prior)
     assert prior.sum() == pytest.approx(1, rel=1e-12)
     assert prior[0] == FLAT
+
+
+def test_laws_are_fitted_by_weighted_least_squares():
+    edges, rng = np.array([4, 8, 16, 32]), np.random.default_rng(0)
+    means, weights = rng.uniform(1, 2, (2, 3)), rng.uniform(50, 200, (2, 3))
+    _, scale, error, _ = _posterior(means, weights, edges, 64)
+    laws, *_ = _laws(edges, 64)
+    for i, k in np.ndindex(scale.shape):
+        deviation = 1 / np.sqrt(weights[i])
+        (best,), ((variance,),) = curve_fit(
+            np.multiply, laws[k], means[i], 1.0, deviation, absolute_sigma=True
+        )
+        assert scale[i, k] == pytest.approx(best, rel=1e-6)
+        assert error[i, k] == pytest.approx(np.sqrt(variance), rel=1e-6)
 
 
 def test_a_prediction_is_precise_up_to_a_tenth_of_it_on_either_side():

@@ -839,6 +839,7 @@ def test_keys_stay_as_they_were_in_earlier_versions(monkeypatch):
     assert dict(_parts(held)) == {"type": SimpleNamespace, "wrapped": len}
     parts = dict(_parts(SimpleNamespace(rows=3)))
     assert list(parts) == ["type", "state"]
+    assert parts["type"] is SimpleNamespace
     assert {"rows": 3} in parts["state"]
     within = []
     within.append(within)

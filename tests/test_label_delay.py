@@ -256,3 +256,5 @@ def test_codelengths_of_rows_that_a_filter_follows_are_those_of_the_prior():
         expected = forward(prior, losses)
         np.testing.assert_allclose(followed.codelengths, expected.codelengths)
         np.testing.assert_allclose(followed.weights[1], expected.posterior[4])
+        later = ForwardPass(prior, 3)._filter.follow(losses, places[1:], n_ahead[1:])
+        np.testing.assert_allclose(later.weights, followed.weights[1:])

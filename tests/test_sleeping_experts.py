@@ -97,6 +97,13 @@ def test_labels_that_come_late_count_as_those_that_all_predict_alike(prior, dela
     losses = asleep_from(random_losses(25, 4, 2), (25, 9, 11, 25))
     known = np.maximum(np.arange(26) - delay, 0)
     found = forward(prior, losses, known=known)
+    for at in (8, 11, 14):
+        stream = ForwardPass(prior, 4)
+        rows = [(losses[:at], known[: at + 1]), (losses[at:], known[at:])]
+        parts = [stream.extend(*each) for each in rows]
+        joined = [np.concatenate([p[i] for p in parts]) for i in (1, 2)]
+        for part, whole in zip(joined, found[1:3], strict=True):
+            np.testing.assert_allclose(part, whole, rtol=1e-9, atol=1e-12)
     for t in (0, 2, 8, 9, 10, 12, 16, 24):
         seen = losses[: t + 1].copy()
         unknown = seen[known[t] : t]

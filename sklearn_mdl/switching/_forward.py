@@ -442,11 +442,9 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
     losses : ndarray of shape (n, K)
         Losses in nats, or NaN for a sleeping expert.
     """
-    possible = (shares > 0) & (losses < np.inf)
-    scores = np.where(possible, logs(shares) - losses, -np.inf)
+    scores = np.where(np.isnan(losses), -np.inf, logs(shares) - losses)
     top = np.maximum(scores.max(axis=1, keepdims=True), np.finfo(float).min)
-    total = np.exp(scores - top).sum(axis=1)
-    return np.where(total > 0, -(top[:, 0] + logs(total)), np.inf)
+    return -(top[:, 0] + logs(np.exp(scores - top).sum(axis=1)))
 
 
 def filled_losses(

@@ -48,9 +48,8 @@ class KeptShares:
         if rates is None:
             return False
         if n_steps > len(self._logs):
-            room = max(n_steps, 2 * len(self._logs)) - len(self._logs)
-            self._logs = np.pad(self._logs, (0, room))
-            self._redrawn = np.pad(self._redrawn, (0, room))
+            self._logs = np.pad(self._logs, (0, n_steps))
+            self._redrawn = np.pad(self._redrawn, (0, n_steps))
         for t, rate in enumerate(rates.tolist(), start=self._n_steps):
             kept = 1.0 - rate
             self._logs[t] = self._logs[t - 1] + (math.log(kept) if kept > 0 else 0.0)

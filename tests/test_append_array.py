@@ -159,6 +159,7 @@ def test_another_array_may_adopt_the_first_rows_of_a_file(tmp_path, n_rows, torn
         file.write(torn)
     other = grown("disk", tmp_path)
     other.adopt(n_rows)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), rows_of(5)[:n_rows])
     other.append(rows_of(2, start=50))
     expected = np.concatenate([rows_of(5)[:n_rows], rows_of(2, start=50)])
     np.testing.assert_array_equal(other.rows, expected)

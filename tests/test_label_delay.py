@@ -36,8 +36,10 @@ from sklearn_mdl.switching import (
     SwitchDistribution,
     Transition,
     UniversalShare,
+    _filtering,
     forward,
 )
+from sklearn_mdl.switching._filtering import MarkovFilter
 from sklearn_mdl.switching._kept_shares import KeptShares
 
 READOUTS = [
@@ -248,7 +250,7 @@ def test_shares_kept_over_many_steps_are_products_over_these_steps():
     assert KeptShares(SwitchDistribution()).between(2, 3) is None
 
 
-def test_codelengths_of_rows_that_a_filter_follows_are_those_of_the_prior():
+def test_codelengths_of_rows_that_a_filter_follows_are_those_of_the_prior(monkeypatch):
     losses = np.random.default_rng(0).exponential(size=(12, 3))
     places, n_ahead = np.array([0, 4, 5, 12]), np.array([2, 0, 3, 1])
     for prior in ("bayes", FixedShare(), LearnedShare(), SwitchDistribution()):
@@ -258,3 +260,8 @@ def test_codelengths_of_rows_that_a_filter_follows_are_those_of_the_prior():
         np.testing.assert_allclose(followed.weights[1], expected.posterior[4])
         later = ForwardPass(prior, 3)._filter.follow(losses, places[1:], n_ahead[1:])
         np.testing.assert_allclose(later.weights, followed.weights[1:])
+    # Neither is needed if steps only redraw, even if there are many.
+    monkeypatch.setattr(_filtering, "apply", None)
+    np.testing.assert_allclose(ForwardPass("bayes", 3)._filter.ahead(10**5), 1 / 3)
+    monkeypatch.setattr(MarkovFilter, "ahead", None)
+    ForwardPass("bayes", 3)._filter.follow(losses, places, n_ahead)

@@ -211,14 +211,18 @@ def test_a_closed_form_readout_stays_for_the_pool_or_as_the_best():
     closed_form = np.array([True, True, False, True, True, True])
     needed = [np.array([3]), np.array([4])]
 
-    def stay(kinds, n_samples, race=race):
+    def stay(kinds, n_samples):
         found = race.survivors(losses, kinds, None, n_samples, closed_form)
         return np.flatnonzero(found).tolist()
 
     assert stay(needed, 199) == [0, 1, 2, 3, 4]
     assert stay(needed, 200) == [0, 2, 3, 4]  # 1 is within the tolerance
     assert stay((), 200) == [0, 1, 2, 3]
-    assert stay(needed, 200, race.set_params(min_readouts=5)) == [0, 1, 2, 3, 4]
+    for least in (5, 6):  # the last one does not run
+        race.set_params(min_readouts=least)
+        assert stay(needed, 200) == [0, 1, 2, 3, 4]
+    exact = Race(tolerance=0.0, slack=0.0, min_readouts=1)
+    assert exact.survivors(np.array([1.0, 2.0, 1.0])).tolist() == [True, False, True]
 
 
 def test_a_race_knows_which_readouts_learn_in_closed_form(monkeypatch):

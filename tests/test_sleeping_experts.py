@@ -18,7 +18,12 @@ from switching_cases import (
 )
 
 from sklearn_mdl import forward
-from sklearn_mdl.switching import BayesMixture, ForwardPass, smoothed_posterior
+from sklearn_mdl.switching import (
+    BayesMixture,
+    ForwardPass,
+    LearnedShare,
+    smoothed_posterior,
+)
 from sklearn_mdl.switching._forward import filled_losses, mixture_losses
 
 # The step from which on each expert is asleep, of six.
@@ -115,13 +120,16 @@ def test_labels_that_come_late_count_as_those_that_all_predict_alike(prior, dela
         assert found.codelengths[t] == pytest.approx(expected.codelengths[t], rel=1e-9)
 
 
-def test_those_awake_share_what_is_left_however_little():
+def test_those_awake_share_what_is_left_however_little(monkeypatch):
     """Probabilities of e^-5000 next to those of an expert that has retired."""
     losses = np.array([[0.0, 50.0, 51.0]] * 100 + [[math.nan, 0.5, 0.7]])
     trace = forward(BayesMixture(), losses)
     odds = math.exp(-100)
     assert trace.codelengths[-1] == pytest.approx(0.5, abs=1e-12)
     np.testing.assert_allclose(trace.posterior[-1], [0, 1, odds], rtol=1e-9)
+    # Ordinary losses are mixed under all rates together, not row by row.
+    monkeypatch.setattr(ForwardPass, "_observe", None)
+    forward(LearnedShare(), asleep_from(random_losses(25, 4, 2), (25, 9, 11, 25)))
 
 
 @for_each(

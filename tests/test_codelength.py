@@ -493,6 +493,10 @@ def test_intervals_hold_the_codelengths_of_fresh_groups():
         with pytest.raises(ValueError, match="between 0 and 1 exclusive"):
             extrapolate(losses, 960, level=level)
     np.testing.assert_array_equal(found.draws, extrapolate(losses, 960).draws)
+    reversed_names = extrapolate(losses, 960, groups=1 - np.arange(480) // 240)
+    np.testing.assert_array_equal(reversed_names.draws, two.draws)
+    free = extrapolate(np.zeros(50), 100)
+    assert 0 <= free.draws.min() <= free.draws.max() < 1e-3
 
 
 @for_each("family", ["flat", "falling", "falling late", "exponential"])

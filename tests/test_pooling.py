@@ -241,7 +241,9 @@ def test_a_pass_says_at_which_rates_experts_are_redrawn_in_a_kind():
 
 @for_each("name", ["n_kinds", "n_classes"])
 def test_a_pass_needs_a_kind_and_a_class(name):
-    with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 1"):
+    cure = r"pass PoolPass\(pool, \*log_proba.shape\[1:\]\)"
+    words = f"`{name}` must be an integer of at least 1, got 0; {cure}"
+    with pytest.raises(ValueError, match=words):
         PoolPass(LogLinearPool(), **{"n_kinds": 1, "n_classes": 1, name: 0})
 
 

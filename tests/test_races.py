@@ -305,7 +305,10 @@ def test_races_are_where_the_readouts_are_ours():
     [
         (Race(tolerance=-0.1), "`tolerance` must be a finite number of at least 0"),
         (Race(slack=math.nan), "`slack` must be a finite number"),
-        (Race(min_samples=0), "`min_samples` must be an integer of at least 1, got 0"),
+        (
+            Race(min_samples=0),
+            r"`min_samples` .* of at least 1, got 0; pass min_samples=",
+        ),
         (Race(min_readouts=20), "at least min_readouts=20 readouts, got 12"),
         ("slow", "race"),
     ],

@@ -137,6 +137,7 @@ def test_those_awake_share_what_is_left_however_little(monkeypatch):
     [
         ([[1, math.nan], [1, 1]], None, "must stay NaN .* column 1"),
         ([[math.nan, math.nan]], None, "at least one expert at every step"),
+        ([[1, 1], [1, 1], [math.nan] * 2], None, "at least one expert at every step"),
         (
             [[1, math.nan]],
             [0, 1],

@@ -27,6 +27,7 @@ from sklearn_mdl._core.validation import (
     is_grouped,
     kept_warnings,
     named_groups,
+    refuse_columns,
     refuse_missing,
     refuse_text,
     warn_caller,
@@ -159,7 +160,7 @@ def test_whole_numbers_that_would_be_rounded_are_refused(given, words):
         (["a", "b", math.nan], "contains NaN in row 2;"),  # text to NumPy
         (np.array(["a", math.nan, None], object), "contains NaN in row 1;"),
         (np.array([1, Missing()], object), "contains <NA> in row 1;"),
-        (np.array([NAT, NAT]), "in row 0;"),
+        (np.array([NAT, NAT]), "contains .*NaT.* in row 0;"),
         (np.array(["2020", "NaT"], "M8[D]"), "in row 1;"),
         (np.array([3, "NaT"], "m8[D]"), "in row 1;"),
         (np.array([1.0, math.nan]), "contains NaN in row 1;"),
@@ -174,8 +175,10 @@ def test_the_first_label_that_is_missing_is_named(given, words):
     if words is None:
         assert refuse_missing(given) is given
         return
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=f"^y must hold a label .*{words}"):
         refuse_missing(given)
+    with pytest.raises(ValueError, match=f"^labels must hold a label .*{words}"):
+        as_labels(given, "labels")
 
 
 @pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="since numpy 2")
@@ -187,6 +190,14 @@ def test_numbers_are_checked():
     refuse_text([[1, "2.5"]])
     with pytest.raises(ValueError, match=r"^X must hold numbers, got 'a' in column 1;"):
         refuse_text([[1, "a"]])
+    for given in ([1, 2], [[1], [2]], np.zeros((1, 2, 2))):
+        refuse_columns(given, "pass one")
+    with pytest.raises(
+        ValueError, match=r"got an array of shape \(1, 2\) .*; pass one"
+    ):
+        refuse_columns([[1, 2]], "pass one")
+    with pytest.warns(UserWarning, match="column 0 only varies by 1 around 1e"):
+        warn_if_rounded([[1e9], [1e9 + 1]], None)
 
 
 def test_text_of_any_length_becomes_objects():
@@ -241,8 +252,12 @@ def test_a_single_class_is_refused():
     assert distinct_classes(np.array(["b", "a", "b"]), "f").tolist() == ["a", "b"]
     with pytest.raises(ValueError, match=r"^f needs .* one class, \['b'\]; add"):
         distinct_classes(np.array(["b", "b"]), "f")
-    with pytest.raises(ValueError, match="y must hold classes"):
-        distinct_classes(np.array([0.5, 1.5]), "f")
+    for labels, cure in (
+        ([0.5, 1.5], r"use MDLReadoutSwitcherRegressor\(\), or pass np.digitize"),
+        ([{}, {}], r"pass \[str\(v\) for v in y\]"),
+    ):
+        with pytest.raises(ValueError, match=f"y must hold classes, .*; {cure}"):
+            distinct_classes(np.array(labels), "f")
 
 
 def test_grouped_is_what_two_codes_of_the_labels_say():
@@ -262,6 +277,10 @@ def test_grouped_is_what_two_codes_of_the_labels_say():
         few = runs <= n * (1 - sum((c / n) ** 2 for c in counts))
         expected = few and saved > max(14, math.log(orders) / 4)
         assert is_grouped(labels) == expected
+        repeats = rng.integers(1, 4, size=n)  # only the first row of a group counts
+        rows = np.zeros(repeats.sum(), int)
+        rows[np.cumsum(repeats) - repeats] = labels
+        assert is_grouped(rows, np.repeat(-np.arange(n), repeats)) == expected
         seen.append(expected)
     assert 100 < sum(seen) < 500
     with warnings.catch_warnings():
@@ -325,7 +344,9 @@ NAN = pd.DataFrame({"a": [1.0, 2.0] * 15, "b": [0.5, np.nan] + [1.5] * 28})
 )
 def test_missing_features_are_cured_in_every_kind_of_table(X):
     switcher, y = MDLReadoutSwitcher("linear"), [0, 1] * 15
-    with pytest.raises(ValueError, match=r"NaN in row 1.*SimpleImputer\(\).fit_trans"):
+    name = r" \('b'\)" if isinstance(X, pd.DataFrame) else ""
+    said = rf"NaN in row 1, column 1{name}; .*SimpleImputer\(\)\.fit_trans"
+    with pytest.raises(ValueError, match=said):
         switcher.fit(X, y)
     switcher.fit(SimpleImputer().fit_transform(X), y)
 

@@ -35,6 +35,7 @@ def values(n, different):
         (values(40, 10) * 1.0, False),
         (values(40, 11) * 1.0, True),
         (values(4, 2) * 1.0, False),
+        (values(8, 3) * 1.0, True),
         (values(400, 21), False),
         (values(400, 21).astype(str), False),
         (values(400, 21) + 0.5, False),  # clearly real

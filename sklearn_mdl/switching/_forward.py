@@ -444,7 +444,7 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
     """
     scores = np.where(np.isnan(losses), -np.inf, logs(shares) - losses)
     top = np.maximum(scores.max(axis=1, keepdims=True), np.finfo(float).min)
-    return -(top[:, 0] + logs(np.exp(scores - top).sum(axis=1)))
+    return np.asarray(-(top[:, 0] + logs(np.exp(scores - top).sum(axis=1))))
 
 
 def filled_losses(

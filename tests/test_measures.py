@@ -108,7 +108,7 @@ def test_confidence_on_an_edge_belongs_to_the_bin_below():
     # With 4 bins 0.5 stands in (0.25, 0.5] and 0.75 in (0.5, 0.75].
     assert_allclose(expected_calibration_error([0.5, 0.51], [1, 0], n_bins=4), 0.505)
     assert_allclose(expected_calibration_error([0.5, 0.49], [1, 0], n_bins=4), 0.005)
-    assert_allclose(expected_calibration_error([0.05, 0.15], [1, 0]), 0.55)
+    assert_allclose(expected_calibration_error([0.05, 0.15], [1, 0], n_bins=10), 0.55)
 
 
 def test_confidence_of_zero_belongs_to_the_first_bin():

@@ -104,8 +104,9 @@ def test_labels_that_come_late_count_as_those_that_all_predict_alike(prior, dela
     found = forward(prior, losses, known=known)
     for at in (8, 11, 14):
         stream = ForwardPass(prior, 4)
-        rows = [(losses[:at], known[: at + 1]), (losses[at:], known[at:])]
-        parts = [stream.extend(*each) for each in rows]
+        before = np.append(known[:at], known[at - 1])
+        parts = [stream.extend(losses[:at], before)]
+        parts.append(stream.extend(losses[at:], known[at:]))
         joined = [np.concatenate([p[i] for p in parts]) for i in (1, 2)]
         for part, whole in zip(joined, found[1:3], strict=True):
             np.testing.assert_allclose(part, whole, rtol=1e-9, atol=1e-12)

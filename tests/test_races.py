@@ -307,7 +307,7 @@ def test_races_are_where_the_readouts_are_ours():
         (Race(slack=math.nan), "`slack` must be a finite number"),
         (
             Race(min_samples=0),
-            r"`min_samples` .* of at least 1, got 0; pass min_samples=",
+            "`min_samples` must be an integer of at least 1, got 0; pass min_samples=",
         ),
         (Race(min_readouts=20), "at least min_readouts=20 readouts, got 12"),
         ("slow", "race"),

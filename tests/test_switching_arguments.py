@@ -263,7 +263,10 @@ REFUSED = {
         ({"n_rates": 1001}, "between 1 and 1000, got 1001"),
         ({"n_rates": 2.0}, "between 1 and 1000, got 2.0"),
         ({"n_rates": "40"}, "between 1 and 1000, got '40'"),
-        ({"max_steps": -1}, "integer .*got -1; pass for example max_steps=5000"),
+        (
+            {"max_steps": -1},
+            "`max_steps` .* integer .*got -1; pass for example max_steps=5000",
+        ),
         ({"n_rates": None, "max_steps": 1e4}, "`max_steps` .* got 10000.0"),
     ],
     LearnedShare: [

@@ -181,7 +181,6 @@ def test_the_first_label_that_is_missing_is_named(given, words):
         as_labels(given, "labels")
 
 
-@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="since numpy 2")
 def test_numbers_are_checked():
     check_positive("n", np.int64(1), 5)
     for wrong in (0, 1.5, "2"):
@@ -200,6 +199,7 @@ def test_numbers_are_checked():
         warn_if_rounded([[1e9], [1e9 + 1]], None)
 
 
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="since numpy 2")
 def test_text_of_any_length_becomes_objects():
     given = np.array(["a", "long"], np.dtypes.StringDType())
     found = refuse_missing(given)

@@ -303,7 +303,7 @@ def protected(data: Any) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return a copy of an image, also of what its ``copy`` leaves out."""
+    """Return a copy of an image that keeps its file name and format."""
     copied = image.copy()
     for name in {"filename", "format"} & set(dir(image)):
         setattr(copied, name, getattr(image, name))

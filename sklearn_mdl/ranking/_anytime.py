@@ -489,11 +489,11 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
             "e_values must hold one number of at least 0 for each dataset, got "
             f"{values.tolist()!r}; for example, pass [4.0, 10.0], or np.exp(logs)"
         )
-    product, powers = np.ones(values.shape[1:]), np.frexp(values)[1].sum(0, np.intc)
+    if claim == claims[1]:
+        return np.asarray(values.min(0))
+    product, powers = np.ones(values.shape[1:]), np.zeros(values.shape[1:], np.intc)
     with np.errstate(over="ignore", invalid="ignore"):
-        for part in np.frexp(values)[0]:
-            product, power = np.frexp(product * part)
-            powers = powers + power
-        product = np.ldexp(product, powers)
-    product = np.where((values == 0).any(0), 0.0, product)
-    return np.asarray(product if claim == claims[0] else values.min(0))
+        for part, power in zip(*np.frexp(values), strict=True):
+            product, shift = np.frexp(product * part)  # partial products may overflow
+            powers = powers + power + shift
+        return np.where((values == 0).any(0), 0.0, np.ldexp(product, powers))

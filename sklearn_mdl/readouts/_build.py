@@ -94,7 +94,7 @@ def _cut(members: Sequence[Member], n_parts: int) -> list[list[Member]]:
     return list(grouped((place[m.training], m) for m in members).values())
 
 
-def check_memory(
+def reserve_memory(
     groups: Mapping[Shape, Sequence[Member]],
     sizes: Mapping[Shape, StackSize],
     context: Context,
@@ -202,7 +202,7 @@ def build_stacks(
     for shape in groups:
         widths = (context.n_features, *shape.hidden_layer_sizes, n_outputs)
         sizes[shape] = StackSize(count_parameters(widths), shape.replay.n_streams + 1)
-    check_memory(groups, sizes, context)
+    reserve_memory(groups, sizes, context)
     return [
         kind(shape, part, context.view, context.n_features, n_outputs, context.device)
         for shape, part in plan_stacks(groups, sizes, context.device, context.n_jobs)

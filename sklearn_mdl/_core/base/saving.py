@@ -135,8 +135,8 @@ class FileMixin:
         If you continue its stream, results are bitwise identical to those of the saved
         estimator. You can load files that you do not trust: no code in a file is run,
         and only estimators of this package are created. Loading takes about as much
-        memory as fitting the rows, classes and readouts in the file did, and what the
-        timm networks take that it names. No other file is read and nothing is
+        memory as fitting the rows, classes and readouts in the file did, plus the
+        memory of the timm networks that it names. No other file is read and nothing is
         downloaded unless you allow it.
 
         Parameters

@@ -342,6 +342,10 @@ def test_columns_may_be_any_sequence_of_positions(columns):
     X, y = rows("classes")
     readout = ViewReadout(KernelReadout(), columns).fit(X, y)
     assert readout.codelength_ == KernelReadout().fit(X[:, :3], y).codelength_
+    wide = [np.arange(2000) for _ in range(2)]  # NumPy shows only some of the columns
+    wide[1][[500, 501]] = wide[1][[501, 500]]
+    first, second = (ViewReadout(KernelReadout(), columns).view for columns in wide)
+    assert first != second
 
 
 def test_lists_that_cannot_be_are_refused_in_a_sentence():

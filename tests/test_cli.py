@@ -1116,7 +1116,7 @@ def test_readouts_that_do_not_fit_are_refused_in_a_sentence(files, capsys, monke
     monkeypatch.setattr(module, "memory_of", lambda device: 10**5)
     assert main(["score", *files]) == 2
     line = complaint(capsys, "score")
-    assert line.startswith("sklearn-mdl score: The readouts need ")
+    assert line.startswith("sklearn-mdl score: The readouts need at least ")
 
 
 def test_no_nesting_of_options_or_files_leaves_a_trace(fitted, capsys):

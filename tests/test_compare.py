@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -250,6 +251,30 @@ def test_models_that_encode():
     said += "'org/all-x'; for a text model, pass SentenceTransformer('org/all-x')"
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
         compare(["org/all-x"], TEXTS, Y)
+
+
+def reused_buffer(order):
+    """A function that writes features into the same array in every call."""
+
+    def encode(sentences):
+        BUFFER[: len(sentences)] = Texts().encode(sentences)[::order]
+        return BUFFER[: len(sentences)]
+
+    return encode
+
+
+BUFFER = np.empty((500, 3))
+
+
+def test_models_that_reuse_their_output():
+    texts, y = TEXTS + TEXTS, np.r_[Y, Y]
+    model = SimpleNamespace(encode=reused_buffer(1))  # called for blocks of rows
+    encoders = {"a": reused_buffer(1), "b": reused_buffer(-1), "c": model}
+    found = compare(encoders, texts, y, **QUICK).scorer.codelengths_[0]
+    features = Texts().encode(texts)
+    alone = compare({"a": features, "b": features[::-1]}, y=y, **QUICK)
+    assert_array_equal(found[:2], alone.scorer.codelengths_[0])
+    assert found[2] == found[0] != found[1]
 
 
 def test_models_of_hugging_face():

@@ -177,6 +177,7 @@ def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tm
         assert given[0].convert("RGBA").getpixel((0, 0)) == (10, 20, 30, 40)
         assert len(list(ImageSequence.Iterator(given[1]))) == 1
         assert (given[1].filename, given[1].format) == (still.filename, "GIF")
+        assert given[1].is_animated is False
         assert not hasattr(given[0], "filename")
 
 

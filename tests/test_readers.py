@@ -783,6 +783,16 @@ def test_an_origin_that_is_there_twice_is_refused(tmp_path):
     manifest = path / "study" / "manifest.csv"
     manifest.write_text(manifest.read_text().replace("row7,", "row8,"))
     assert "'row8' occurs several times" in message(path)
+    eva(tmp_path / "files")
+    manifest = tmp_path / "files" / "embeddings" / "deep" / "study" / "manifest.csv"
+    manifest.write_text(manifest.read_text().replace(",7.pt,", ",./8.pt,"))
+    assert "8.pt' occurs several times; save df.drop_duplicates('embeddings')" in (
+        message(manifest.parent.parent)
+    )
+    path = hear(tmp_path / "splits") / "deep"
+    about = {"embedding_type": "scene", "splits": ["test", "train", "test"]}
+    (path / "study" / "task_metadata.json").write_text(json.dumps(about))
+    assert f"study: {N} rows" in str(load_representations(path))
 
 
 @for_each("splits", [None, ["train"]])

@@ -29,6 +29,7 @@ from sklearn_mdl import (
     MLPReadout,
     MultiOutputSwitcher,
 )
+from sklearn_mdl._core.base import saving
 from sklearn_mdl._core.io import safetensors_io as archives
 from sklearn_mdl._core.io.parameters import (
     BYTES_A_LETTER,
@@ -48,6 +49,7 @@ from sklearn_mdl.readouts import (
     FineTunedReadout,
     LinearReadoutRegressor,
     ScratchReadout,
+    ViewReadout,
 )
 from sklearn_mdl.switching import Race, RunLength
 
@@ -617,7 +619,7 @@ BOMBS = {
     "features": lambda about: about.update(n_features=10**9),
 }
 SAID = {
-    "narrow layers": "The readouts need 0.164 GB for weights",
+    "narrow layers": "The readouts need at least 0.164 GB for weights",
     "kinds": "The Hessian of 4000 pooled kinds of readouts",
 }
 
@@ -633,6 +635,26 @@ def test_a_file_that_asks_for_more_than_it_holds_is_refused(folder, bomb):
         MDLReadoutSwitcher.load(path)
     assert len(str(found.value)) < 1000
     assert SAID.get(bomb, "") in str(found.value)
+
+
+def test_networks_that_retired_are_not_built_again(folder):
+    """A file does not hold them, so loading it may not need their memory."""
+    wide = [
+        MLPReadout((1000, 1000), lr=lr, n_replay_streams=0) for lr in (0.5, 0.6, 0.7)
+    ]
+    readouts = [*wide, *(ViewReadout(r, slice(9)) for r in wide), KernelReadout()]
+    race = Race(min_samples=32, min_readouts=1)
+    switcher = MDLReadoutSwitcher(readouts, race=race, random_state=0)
+    switcher.fit(X[:64], Y[:64])
+    assert switcher.retired_at_.tolist() == [32] * 6 + [-1]
+    switcher.save(path := folder / "raced.safetensors")
+    needed = 6 * 16 * 1000**2  # weights, gradients and moments
+    assert needed > saving.SPARE_BYTES + 2 * path.stat().st_size
+    loaded = MDLReadoutSwitcher.load(path)
+    assert loaded.retired_at_.tolist() == switcher.retired_at_.tolist()
+    for each in (loaded, switcher):
+        each.partial_fit(X[64:128], Y[64:128])
+    np.testing.assert_array_equal(loaded.codelengths_, switcher.codelengths_)
 
 
 # Archives

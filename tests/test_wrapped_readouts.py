@@ -1121,7 +1121,7 @@ def test_what_was_learned_is_handed_over_and_goes_on_with_the_same_bits(n):
     continued, taken_over = scored(X[:n], y[:n]), scored(X[:20], y[:20])
     run = continued._run
     arrays = progress_of(run)
-    fresh = taken_over._make_run(64, ClassLabels(10), continued._seed)
+    fresh = taken_over._make_run(64, ClassLabels(10), continued._seed, ())
     fresh.begin(X[:n].astype(np.float32))
     resume(fresh, arrays, run.trace.losses)
     fresh.end()
@@ -1137,7 +1137,7 @@ def test_a_last_fit_that_failed_is_handed_over_too():
     expert = RefitReadout(Moody("raises", after=100), schedule=1)
     expert.partial_fit(X, y, classes=range(10))
     (learner,) = expert._run.learners
-    fresh = expert._make_run(64, ClassLabels(10), expert._seed)
+    fresh = expert._make_run(64, ClassLabels(10), expert._seed, ())
     (other,) = fresh.learners
     fresh.begin(X.astype(np.float32))
     resume(fresh, progress_of(expert._run), expert._run.trace.losses)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import codecs
 import math
 import sys
 import time
@@ -156,16 +155,16 @@ def _lines_of(path: Path, *, whole: bool, n_seen: int) -> list[str]:
     """
     if whole and not n_seen and not path.exists():
         return []
-    lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
-    if not lines[-1].strip() or (whole and len(lines) > n_seen):
-        del lines[-1]
+    text = path.read_bytes()
+    if whole and text.count(b"\n") >= n_seen:
+        text = text[: text.rfind(b"\n") + 1]
     try:
-        # Decoded as a whole, so that errors give the position in the file.
-        return [*map(str.strip, b"\n".join(lines).decode().split("\n"))][: len(lines)]
+        lines = text.decode().removeprefix("\ufeff").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} must be a text file in UTF-8, but {error}; save it as UTF-8"
         ) from error
+    return [*map(str.strip, lines if lines[-1].strip() else lines[:-1])]
 
 
 def _check_former(
@@ -183,10 +182,9 @@ def _check_former(
 
 
 def _same_number(line: str | None, label: str) -> bool:
-    try:
+    with suppress(ValueError):
         return float(line or "nan") == float(label)
-    except ValueError:
-        return False
+    return False
 
 
 def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list[float]:

@@ -11,6 +11,7 @@ from sklearn_mdl.model_selection._encoding import (
     check_features as check_features,
     checked_targets as checked_targets,
     gather as gather,
+    owned as owned,
     protected as protected,
 )
 from sklearn_mdl.model_selection._export import ExportedProbe, export_probe

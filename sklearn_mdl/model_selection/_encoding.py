@@ -259,7 +259,7 @@ def _encoded(
         if cache is None or keeps_data(encoder) or isinstance(encoder, CachedEncoder):
             features = encode(encoder, given)
             check(features)
-            return features if keeps_data(encoder) else _owned(features)
+            return features if keeps_data(encoder) else owned(features)
         if isinstance(encoder, ViewEncoder):
             encoder = clone(encoder)  # fitting must not change the caller's encoder
         return cache.features(encoder, given, name=names, check=check)
@@ -276,7 +276,9 @@ def protected(data: Any) -> Any:
     images of several frames too, since PIL copies only one, and read-only dicts.
     """
     if isinstance(data, np.ndarray) and data.dtype != object:
-        return np.broadcast_to(data, data.shape, subok=True)  # a read-only view
+        view = data.view()
+        view.flags.writeable = False
+        return view
     if isinstance(data, np.ndarray):
         return np.frompyfunc(protected, 1, 1)(data)
     if type(data) in (list, tuple):
@@ -303,22 +305,22 @@ def protected(data: Any) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return a copy of an image that keeps its file name and format."""
-    copied = image.copy()
-    for name in {"filename", "format"} & set(dir(image)):
-        setattr(copied, name, getattr(image, name))
+    """Return an image with the same attributes and a copy of the pixels."""
+    image.load()
+    copied = object.__new__(type(image))
+    copied.__dict__.update(image.__dict__, info=image.info.copy())
+    copied.im, copied.palette = image.im.copy(), copy(image.palette)
     return copied
 
 
-def _owned(features: np.ndarray) -> np.ndarray:
+def owned(features: np.ndarray) -> np.ndarray:
     """Return features that the encoder cannot overwrite later.
 
     Features are copied, because the encoder may reuse its output buffer. Memory-mapped
     and read-only features need no copy.
     """
-    if is_mapped(features) or not features.flags.writeable:
-        return features
-    return features.copy()
+    is_kept = is_mapped(features) or not features.flags.writeable
+    return features if is_kept else features.copy()
 
 
 def _title(dataset: str, encoder: str) -> str:

@@ -485,13 +485,12 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         required, cure = " or ".join(map(repr, claims)), f"pass claim={claims[0]!r}"
         raise invalid("claim", required, claim, cure)
     if values.ndim == 0 or not len(values) or not (values >= 0).all():
-        raise ValueError(
-            "e_values must hold one number of at least 0 for each dataset, got "
-            f"{values.tolist()!r}; for example, pass [4.0, 10.0], or np.exp(logs)"
-        )
+        required = "one number of at least 0 for each dataset"
+        cure = "pass for example [4.0, 10.0] or np.exp(logs)"
+        raise invalid("e_values", required, values.tolist(), cure)
     if claim == claims[1]:
         return np.asarray(values.min(0))
-    product, powers = np.ones(values.shape[1:]), np.zeros(values.shape[1:], np.intc)
+    product, powers = np.ones(values.shape[1:]), np.zeros(values.shape[1:], np.int64)
     with np.errstate(over="ignore", invalid="ignore"):
         for part, power in zip(*np.frexp(values), strict=True):
             product, shift = np.frexp(product * part)  # partial products may overflow

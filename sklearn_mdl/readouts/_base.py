@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -130,12 +130,14 @@ class Readout(OnlineEstimator):
             return seed
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
+    def _make_run(
+        self, n_features: int, outcome: Outcome, seed: int, retired: Collection[int]
+    ) -> PrequentialRun:
         device = resolve_device(self.device)
         last = int(self.batch_size)  # an integer of NumPy could overflow
         first = min(int(self.first_batch_size or last), last)
         settings = PassSettings(outcome, n_features, last, seed, device, first)
-        learners = learners_for([self], settings)
+        learners = learners_for([self], settings, retired=retired)
         return PrequentialRun(learners, Mixing(BayesMixture()), settings)
 
 

@@ -5,16 +5,17 @@ Networks of the same shape share as few stacks as the cache and the jobs allow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.numerics import last_level_cache, memory_of
-from sklearn_mdl._core.stream.learner import FeatureView
+from sklearn_mdl._core.stream.learner import FeatureView, Learner
 from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
 # On a CPU, a stack is split if the state of its networks is larger than this number of
@@ -118,11 +119,12 @@ def reserve_memory(
         return
     shape = max(needed, key=lambda s: needed[s])
     raise MemoryError(
-        f"The readouts need {total / 1e9:.3g} GB for weights, gradients, moments and "
-        f"averages, but {device} has {available / 1e9:.3g} GB; pass fewer readouts, "
-        f"features or hidden units: hidden_layer_sizes={shape.hidden_layer_sizes} "
-        f"needs {sizes[shape].bytes / 1e9:.3g} GB for each trained network, and "
-        f"{needed[shape] / 1e9:.3g} GB for all readouts of this shape"
+        f"The readouts need at least {total / 1e9:.3g} GB for weights, gradients, "
+        f"moments and averages, but {device} has {available / 1e9:.3g} GB; pass fewer "
+        "readouts, features or hidden units: hidden_layer_sizes="
+        f"{shape.hidden_layer_sizes} needs {sizes[shape].bytes / 1e9:.3g} GB for each "
+        f"trained network, and {needed[shape] / 1e9:.3g} GB for "
+        f"{len(groups[shape])} readouts of this shape"
     )
 
 
@@ -158,6 +160,9 @@ class Context(NamedTuple):
         True if new classes may appear in the stream.
     view : FeatureView
         Columns of X that the learners see, and the scalings of these columns.
+    retired : collection of int
+        Positions of readouts that are dropped before they predict. Their networks,
+        which a saved file does not hold, are not built.
     """
 
     n_features: int
@@ -169,6 +174,20 @@ class Context(NamedTuple):
     precision: str = "float32"
     may_grow: bool = False
     view: FeatureView = FeatureView()
+    retired: Collection[int] = ()
+
+
+class RetiredNetworks(Learner):
+    """The place of networks that are dropped before they predict."""
+
+    is_numbers = True
+
+    def __init__(self, columns: list[int], view: FeatureView) -> None:
+        self.columns, self.view = columns, view
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Raise, since the run must drop these networks."""
+        raise RuntimeError(f"retired networks cannot predict, got {self.columns}")
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
@@ -181,7 +200,7 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 def build_stacks(
     members: Sequence[tuple[Shape, Member]], context: Context, kind: type[NetStack]
-) -> list[NetStack]:
+) -> list[Learner]:
     """Build stacks of networks, each stack with networks of the same shape.
 
     Parameters
@@ -196,17 +215,19 @@ def build_stacks(
     MemoryError
         If the size of the device's memory is known, and the networks do not fit.
     """
-    groups = grouped(members)
+    retired = [m.column for _, m in members if m.column in context.retired]
+    groups = grouped(pair for pair in members if pair[1].column not in retired)
     n_outputs = kind.n_outputs or context.n_classes
     sizes = {}
     for shape in groups:
         widths = (context.n_features, *shape.hidden_layer_sizes, n_outputs)
         sizes[shape] = StackSize(count_parameters(widths), shape.replay.n_streams + 1)
     reserve_memory(groups, sizes, context)
-    return [
+    stacks = [
         kind(shape, part, context.view, context.n_features, n_outputs, context.device)
         for shape, part in plan_stacks(groups, sizes, context.device, context.n_jobs)
     ]
+    return [*stacks, *([RetiredNetworks(retired, context.view)] if retired else [])]
 
 
 def hidden_widths(sizes: object) -> tuple[int, ...]:

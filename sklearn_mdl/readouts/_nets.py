@@ -13,7 +13,7 @@ from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
-from sklearn_mdl._core.stream.learner import Replay
+from sklearn_mdl._core.stream.learner import Learner, Replay
 from sklearn_mdl.readouts._base import COUNT, Readout
 from sklearn_mdl.readouts._build import (
     FLOAT,
@@ -83,7 +83,7 @@ class NetReadout(Readout):
         return super().pool_kind + (", averaged" if self.ema_step_size < 1 else "")
 
     @classmethod
-    def learners_of(cls, members: Members[Any], context: Context) -> list[NetStack]:
+    def learners_of(cls, members: Members[Any], context: Context) -> list[Learner]:
         """Make stacks of all networks, sorted from the most to the least expensive."""
         stacked = [
             (_shape(readout, context.precision), _member(readout, column, context.seed))

@@ -56,10 +56,9 @@ class ViewSettings(Readout):
 
     def _begin(self, *args: Any, **options: Any) -> None:
         if self.is_list:
-            raise ValueError(
-                "readout must be one readout, not a list, to fit the view itself, got "
-                f"{self.readout!r}; pass readouts=[{self!r}] to a switcher"
-            )
+            required = "one readout, not a list, to fit the view itself"
+            cure = f"pass readouts=[{self!r}] to a switcher"
+            raise invalid("readout", required, self.readout, cure)
         super()._begin(*args, **options)
 
     def _check_readout(self, readout: Any) -> None:
@@ -95,7 +94,9 @@ class ViewSettings(Readout):
     @property
     def view(self) -> str:  # type: ignore[override]
         """Name of the view."""
-        return str(self.columns) if self.name is None else self.name
+        columns: Any = self.columns  # NumPy would write only some of them
+        columns = columns.tolist() if isinstance(columns, np.ndarray) else columns
+        return str(columns) if self.name is None else self.name
 
     @property
     def architecture(self) -> str:

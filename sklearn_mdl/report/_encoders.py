@@ -26,7 +26,7 @@ from sklearn_mdl.encoders import (
     encode,
     keeps_data,
 )
-from sklearn_mdl.model_selection import LATE, protected
+from sklearn_mdl.model_selection import LATE, owned, protected
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ def features_of(
     if features.ndim and features.dtype.kind not in "biuf":
         refuse_text(output, f"Features of {name!r}")
         features = features.astype(np.float64)
-    return features
+    return features if features is X or _is_array(encoder) else owned(features)
 
 
 def _output_of(
@@ -217,7 +217,7 @@ def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.n
     rows: Any = X if isinstance(X, list) else np.asarray(as_array(X))
     rows = rows.tolist() if getattr(rows, "ndim", 0) == 1 else rows  # texts
     parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
-    blocks = [np.asarray(as_array(run(part))) for part in shown(parts, name, verbose)]
+    blocks = [np.array(as_array(run(part))) for part in shown(parts, name, verbose)]
     return np.concatenate(blocks)
 
 

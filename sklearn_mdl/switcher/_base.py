@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from os import PathLike
@@ -97,7 +97,9 @@ class BaseSwitcher(FittedSwitcher):
                 raise invalid(name, required, value, cure)
         return super().set_params(**params)
 
-    def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
+    def _make_run(
+        self, n_features: int, outcome: Outcome, seed: int, retired: Collection[int]
+    ) -> PrequentialRun:
         if isinstance(self.readouts, list | tuple) and not self.readouts:
             cure = "pass readouts=None for the default list"
             raise invalid("readouts", "a non-empty list", self.readouts, cure)
@@ -114,7 +116,7 @@ class BaseSwitcher(FittedSwitcher):
         pass_settings = PassSettings(outcome, *given)
         options = {"n_jobs": settings.n_threads, "precision": self.precision}
         run = PrequentialRun(
-            learners_for(readouts, pass_settings, **options),
+            learners_for(readouts, pass_settings, retired=retired, **options),
             settings.mixing,
             pass_settings,
             folder=self._stream_folder(settings, outcome),

@@ -8,7 +8,7 @@ field. As scikit-learn requires, ``__init__`` only stores parameters.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from numbers import Integral
 from os import PathLike
@@ -92,7 +92,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     _once_diverged = "uniformly"
 
     @abstractmethod
-    def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
+    def _make_run(
+        self, n_features: int, outcome: Outcome, seed: int, retired: Collection[int]
+    ) -> PrequentialRun:
         """Create the run of a new stream."""
 
     @abstractmethod
@@ -242,12 +244,16 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         n_rows: int | None = None,
         seed: int | None = None,
         keys: np.ndarray | None = None,
+        retired: Collection[int] = (),
     ) -> None:
-        """Begin a new stream, and set the order of its rows if ``n_rows`` is given."""
+        """Begin a new stream, and set the order of its rows if ``n_rows`` is given.
+
+        If the stream was begun before, some readouts may have ``retired`` since.
+        """
         outcome = self._outcome(classes)
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._run = self._make_run(n_features, outcome, seed)
+        self._run = self._make_run(n_features, outcome, seed, retired)
         self._seed = seed
         # Files recreate the run from these parameters, even if they are changed later.
         self._settings = clone(self)

@@ -80,9 +80,7 @@ class Schedule:
     def closing(self, row: int) -> int:
         """Return the end of a row's group, or ``row + 1`` if the row has no group."""
         place = bisect_right(self.starts, row) - 1
-        if place >= 0 and row < self.ends[place]:
-            return self.ends[place]
-        return row + 1
+        return self.ends[place] if place >= 0 and row < self.ends[place] else row + 1
 
     def known(self, n_rows: int) -> int:
         """Return the number of known labels, given the number of predicted rows."""

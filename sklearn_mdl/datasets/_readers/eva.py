@@ -43,13 +43,14 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     chosen = parts.chosen_splits(list(dict.fromkeys(splits)), wanted, path)
     rows = [row for row, split in enumerate(splits) if split in chosen]
     table = {name: [cells[row] for row in rows] for name, cells in table.items()}
-    origins = Counter(table["origin"])
-    if len(origins) < len(rows):
-        fault = f"{origins.most_common(1)[0][0]!r} occurs several times"
-        cure = "save df.drop_duplicates('origin')"
-        raise damaged(path, "each origin once", fault, cure)
-    labels, known = parts.labels_of(parts.parsed(table[column], path))
     files = [parts.named_in(folder, file, path) for file in table["embeddings"]]
+    for name, cells in (("origin", table["origin"]), ("embeddings", map(str, files))):
+        found = Counter(cells)
+        if len(found) < len(rows):
+            fault = f"{found.most_common(1)[0][0]!r} occurs several times"
+            cure = f"save df.drop_duplicates({name!r})"
+            raise damaged(path, f"each value of {name} once", fault, cure)
+    labels, known = parts.labels_of(parts.parsed(table[column], path))
     features = _read_vectors(files)
     ids = parts.texts_of(table["origin"], "origins")
     groups = parts.groups_in(table, wanted, path)

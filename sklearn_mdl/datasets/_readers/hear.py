@@ -53,8 +53,8 @@ def read_task(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         raise damaged(folder, "one embedding per sound ('scene')", fault, cure)
     files = folder.glob("*" + _EMBEDDINGS)
     saved = [file.name.removesuffix(_EMBEDDINGS) for file in files]
-    listed = [name for name in metadata.get("splits") or [] if name in saved]
-    splits = parts.chosen_splits(listed or sorted(saved), wanted, folder)
+    listed = {name: None for name in metadata.get("splits") or [] if name in saved}
+    splits = parts.chosen_splits([*listed] or sorted(saved), wanted, folder)
     if not splits:
         raise damaged(folder, f"a file SPLIT{_EMBEDDINGS}", "it has none", _CURE)
     blocks = [_read_block(folder, split) for split in splits]

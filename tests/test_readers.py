@@ -793,6 +793,13 @@ def test_an_origin_that_is_there_twice_is_refused(tmp_path):
     about = {"embedding_type": "scene", "splits": ["test", "train", "test"]}
     (path / "study" / "task_metadata.json").write_text(json.dumps(about))
     assert f"study: {N} rows" in str(load_representations(path))
+    path = saved(tmp_path / "files")
+    (path / "dataset_dict.json").write_text('{"splits": ["train", "./train", "test"]}')
+    for file in path.glob("*/state.json"):
+        about = json.loads(file.read_text())
+        about["_data_files"] *= 2
+        file.write_text(json.dumps(about))
+    assert f": {N} rows" in str(load_representations(path))
 
 
 @for_each("splits", [None, ["train"]])

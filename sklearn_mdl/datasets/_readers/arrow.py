@@ -35,16 +35,16 @@ _SPLIT = re.compile(
 
 def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read a folder written by ``save_to_disk`` of Hugging Face ``datasets``."""
-    folders = {"": folder}
+    folders = {folder: ""}
     if (folder / SPLITS).is_file():
         with _naming(folder / SPLITS):
             names = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
             names = [str(name) for name in names]
         chosen = parts.chosen_splits(names, wanted, folder)
-        folders = {s: parts.named_in(folder, s, folder / SPLITS) for s in chosen}
+        folders = {parts.named_in(folder, s, folder / SPLITS): s for s in chosen}
     else:
         wanted.refuse(folder, "splits")
-    tables = {split: _read_arrow(place) for split, place in folders.items()}
+    tables = {split: _read_arrow(place) for place, split in folders.items()}
     return _parts(folder.name, tables, wanted, folder)
 
 
@@ -54,7 +54,7 @@ def _read_arrow(folder: Path) -> Any:
     with _naming(folder):
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         named = [str(entry["filename"]) for entry in state["_data_files"]]
-        names = [parts.named_in(folder, n, folder / STATE) for n in named]
+        names = {parts.named_in(folder, n, folder / STATE): n for n in named}
         if state.get("_indices_data_files"):
             fault = "it holds indices into them"
             cure = "call dataset.flatten_indices().save_to_disk(path)"

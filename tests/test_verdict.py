@@ -286,9 +286,14 @@ def test_codes_that_are_not_shorter_than_that_of_the_labels_are_named():
 
 def test_equal_encoders_tie_however_many_labels_follow():
     rows = noise(60)
-    found = made(np.stack([rows, rows])[None, :, None, :]).best("d0")
-    assert found.more_labels == np.inf
-    assert found.ties == ["e1"]
+    rounded = rows + np.random.default_rng(0).normal(2e-7, 1e-7, 60)
+    for other in (rows, rounded):  # as in other units
+        ranking = made(np.stack([rows, other])[None, :, None, :])
+        found = ranking.best("d0")
+        assert found.more_labels == np.inf
+        assert found.ties == ["e1"]
+        assert found.probability == 0.5
+        assert "0 ± 0 nats" in str(ranking.verdict())
 
 
 @pytest.mark.parametrize("n_orders", [1, 2])

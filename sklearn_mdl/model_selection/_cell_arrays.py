@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -101,7 +100,7 @@ class CellArrays:
     def codelength_samples_(self) -> Iterator[Sample]:
         """Codelengths on each dataset, and their variation over rows and orders."""
         for nats, cells in zip(self.codelengths_, self._groups(), strict=True):
-            yield replace(sample_of(cells), codelengths=nats)
+            yield sample_of(cells, nats)
 
     def cells_by_encoder(self) -> dict[tuple[str, str], list[Cell]]:
         """Return the cells for each (dataset, encoder), sorted by order."""

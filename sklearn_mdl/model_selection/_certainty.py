@@ -23,6 +23,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,8 @@ TRAINING = 1.35  # measured on draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
 SURE = 0.95  # a choice is settled if its probability is at least this
 MOST_TIMES = 100  # if this multiple of the labels does not suffice, report infinity
+# Differences of fewer nats are taken for rounding errors, and so for equal codes.
+ROUNDING = 1e-3
 # With fewer pairs of blocks, there are fewer than 40 rows or groups. These are too few
 # to estimate how a difference between encoders grows with more labels.
 MIN_PAIRS = 20
@@ -236,10 +239,15 @@ class Losses(NamedTuple):
         return len(self.codelengths)
 
 
-def sample_of(encoders: Sequence[Sequence[Cell | Losses]]) -> Sample:
-    """Return a dataset's codelengths and their variation, from each encoder's cells."""
+def sample_of(
+    encoders: Sequence[Sequence[Cell | Losses]], nats: ArrayLike | None = None
+) -> Sample:
+    """Return a dataset's codelengths and their variation, from each encoder's cells.
+
+    Codelengths are means over the cells unless they are given in ``nats``.
+    """
     totals = np.array([[cell.codelength for cell in cells] for cells in encoders]).T
-    mean = totals.mean(0)
+    mean = totals.mean(0) if nats is None else np.array(nats)
     n, rates = encoders[0][0].n_samples, np.full_like(mean, np.nan)
     contrasts = np.full((len(totals), 1, len(encoders)), np.nan)
     with suppress(FileNotFoundError):  # traces or groups are missing
@@ -247,7 +255,12 @@ def sample_of(encoders: Sequence[Sequence[Cell | Losses]]) -> Sample:
         contrasts = np.ascontiguousarray(np.moveaxis(np.array(tables), 0, -1))
         for e, cells in enumerate(encoders):
             rates[e] = np.mean([cell.codelengths[n // 2 :].mean() for cell in cells])
-    return Sample(mean, contrasts, totals - mean, rates, n)
+    for a, b in pairwise(np.argsort(mean).tolist()):
+        differences = [np.abs(x[..., a] - x[..., b]) for x in (totals, contrasts)]
+        if all(part.max() < ROUNDING for part in differences):
+            for values in (totals, contrasts, rates, mean):
+                values[..., b] = values[..., a]
+    return Sample(mean, contrasts, totals - totals.mean(0), rates, n)
 
 
 def _contrasts(cell: Cell | Losses, n_orders: int) -> Floats:

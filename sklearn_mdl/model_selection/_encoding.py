@@ -356,7 +356,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         )
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
         kind = "real numbers" if is_real else "classes"
-        cure = "pass one column, y[:, 0]"
+        cure = "pass one column, such as np.asarray(y)[:, 0]"
         if labels.ndim == 1:
             cure = "pass y.astype(float), or MDLReadoutSwitcher() (--targets classes)"
         raise ValueError(

@@ -31,6 +31,7 @@ TUNED_FOR, LEAST = 200, 30
 # most common class. Until then, losses may vary much less than later.
 RARE = 10
 EQUAL = 1e-24  # a smaller variance, relative to the squared mean, is a rounding error
+ROUNDING = 1e-5  # differences that vary by fewer nats may be rounding errors
 # Encoders become more similar as they learn, so a race on real features needs SLOWER
 # times as many labels as a simulation from past losses.
 SLOWER = 2.0
@@ -169,7 +170,8 @@ class PairSums:
     def variances(self) -> Floats:
         """Variances of differences (zero if there are none or all are equal)."""
         variances = self.moments / np.maximum(self.n, 1)
-        return np.where(variances > EQUAL * self.means**2, variances, 0.0)
+        floored = np.maximum(variances, ROUNDING**2)
+        return np.where(variances > EQUAL * self.means**2, floored, 0.0)
 
 
 class LossRace:

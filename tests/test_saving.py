@@ -36,6 +36,7 @@ from sklearn_mdl._core.io.parameters import (
     PLAIN_BYTES,
     array_of,
     as_json,
+    class_name,
     estimators_in,
     from_json,
     settings_of,
@@ -655,6 +656,11 @@ def test_networks_that_retired_are_not_built_again(folder):
     for each in (loaded, switcher):
         each.partial_fit(X[64:128], Y[64:128])
     np.testing.assert_array_equal(loaded.codelengths_, switcher.codelengths_)
+
+
+def test_only_names_of_foreign_classes_include_their_module():
+    assert class_name(KernelReadout) == "KernelReadout"
+    assert class_name(json.JSONDecoder) == "json.decoder.JSONDecoder"
 
 
 # Archives

@@ -365,7 +365,10 @@ def test_texts_and_dates_are_not_features():
 
 @for_each(
     "offset, spread, is_lost",
-    [(1e8, 1.0, True), (0.0, 1e-60, True), (0.1, 1e-17, False), (1e4, 1.0, False)],
+    [
+        *((1e8, 1.0, True), (0.0, 1e-60, True), (0.0, 1e-39, True)),
+        *((0.1, 1e-17, False), (1e4, 1.0, False), (0.0, 1e-30, False)),
+    ],
 )
 def test_features_that_float32_cannot_resolve_are_named(offset, spread, is_lost):
     X = np.random.default_rng(0).standard_normal((20, 3))

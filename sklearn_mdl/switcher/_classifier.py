@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
+from sklearn_mdl.metrics import blind_codelengths, costs_without_features
 from sklearn_mdl.readouts import (
     Readout,
     as_readout,
@@ -26,8 +27,7 @@ from sklearn_mdl.readouts import (
     readout_grid,
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
-from sklearn_mdl.switcher._segments import codelengths_of_labels
-from sklearn_mdl.switching import FixedShare
+from sklearn_mdl.switching import FixedShare, forward
 
 Named = Literal["linear", "closed-form", "nets", "mixed", "drift", "stream"]
 
@@ -286,8 +286,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         """
         check_is_fitted(self)
         labels, n_named = self._run.labels.cpu().numpy(), self._run.outcome.n_named
-        known = self._run.schedule.groups(0, len(labels) + 1)
-        return codelengths_of_labels(labels, len(self.classes_), n_named, known)
+        known = self._run.schedule.groups(0, len(labels) + 1)  # at rows and the end
+        if n_named is not None:  # new classes may appear
+            losses = blind_codelengths(labels, n_named)
+        else:
+            given = labels.tolist(), len(self.classes_), known.tolist()
+            losses = costs_without_features(*given)
+        return forward(FixedShare(), losses, known=known).codelengths
 
     def _as_given(self, labels: np.ndarray) -> dict[str, np.ndarray | None]:
         n_named = self._run.outcome.n_named

@@ -14,8 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.extras import data_frame
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.metrics import blind_codelengths, costs_without_features
-from sklearn_mdl.switching import FixedShare, forward
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -71,25 +69,6 @@ class StreamSegments:
         low, high = columns.pop("intervals").T
         columns |= {"low": low, "high": high, "adaptation": self.adaptation}
         return data_frame({"segment": range(len(self.starts)), **columns}, "segment")
-
-
-def codelengths_of_labels(
-    labels: NDArray[np.intp],
-    n_classes: int,
-    n_named: int | None,
-    known: NDArray[np.intp],
-) -> Floats:
-    """Return the cost (n,) of every label given only earlier labels, in nats.
-
-    Label ``t`` is coded when the first ``known[t]`` labels are known. The last entry of
-    `known` (n + 1,) is for the next label. If new classes may appear, ``n_named``
-    classes were named beforehand.
-    """
-    if n_named is not None:
-        losses = blind_codelengths(labels, n_named)
-    else:
-        losses = costs_without_features(labels.tolist(), n_classes, known.tolist())
-    return forward(FixedShare(), losses, known=known).codelengths
 
 
 def segment_ends(

@@ -184,16 +184,11 @@ class LinearProbe(Probe):
             for readout in readouts
         ]
         parts = rows(learned), rows(held_out)
-        net = self._best_net(readouts, *parts, len(data.classes), seed)
+        net = self._best_net(readouts, *parts, seed)
         self._net, self._scaler = net.cpu(), scaler  # loads without a GPU
 
     def _best_net(
-        self,
-        readouts: Sequence[NetReadout],
-        learned: Rows,
-        held_out: Rows,
-        n_classes: int,
-        seed: int,
+        self, readouts: Sequence[NetReadout], learned: Rows, held_out: Rows, seed: int
     ) -> StackedMLP:
         """Train every readout, and return the best one on held-out rows.
 
@@ -208,7 +203,7 @@ class LinearProbe(Probe):
         MemoryError
             If the readouts of one shape do not fit into the device's memory.
         """
-        steps = checkpoints(self.max_steps)
+        steps, n_classes = checkpoints(self.max_steps), len(self.classes_)
         losses = np.full((len(readouts), len(steps)), np.nan)
         scores = losses.copy()
         net, least = None, np.inf

@@ -122,9 +122,7 @@ def compare(
         raise invalid("top_k", "an integer of at least 0", top_k, "pass top_k=3")
     given = _datasets_of(encoders, X, y, datasets, groups)
     scorer = RepresentationScorer(verbose=verbose, **settings)
-    cache = settings.get("results")
-    cache = None if cache is None else FeatureCache(Path(cache) / "features")
-    encoded, seconds = _encode(encoders, given, cache, scorer)
+    encoded, seconds = _encode(encoders, given, scorer)
     scorer.fit(encoded)
     pairs, together = side_by_side(scorer, encoded, top_k)
     return Comparison(scorer, seconds, pairs, together)
@@ -204,12 +202,11 @@ def _one_dataset(encoders: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _encode(
-    encoders: object,
-    given: Given,
-    cache: FeatureCache | None,
-    scorer: RepresentationScorer,
+    encoders: object, given: Given, scorer: RepresentationScorer
 ) -> tuple[Given, dict[Place, float]]:
     """Return datasets with the features of all encoders, and seconds to encode."""
+    store = scorer.results
+    cache = None if store is None else FeatureCache(Path(store) / "features")
     cells = []
     for dataset, (rows, *_) in given.items():
         own = named_encoders(rows if encoders is None else encoders)

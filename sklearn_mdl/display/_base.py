@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # also imported from here by the other display modules
     from sklearn_mdl.ranking import RankIntervals
 
 Floats = NDArray[np.float64]
+Pair = tuple[float, float]  # a point or an offset, or a width and a height
 Style = dict[str, Any]
 
 # Okabe and Ito's colour-blind safe palette, with a grey instead of its yellow, which is
@@ -294,13 +295,7 @@ def named_lines(group: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
 # Names, notes and legends
 
 
-def note(
-    ax: Axes,
-    text: str,
-    at: tuple[float, float],
-    offset: tuple[float, float],
-    **style: Any,
-) -> Annotation:
+def note(ax: Axes, text: str, at: Pair, offset: Pair, **style: Any) -> Annotation:
     """Write small plain text next to a point, at an offset in typographic points."""
     place: Style = {"textcoords": "offset points", "va": "center"}
     style = {"fontsize": "small", "parse_math": False} | style
@@ -312,7 +307,7 @@ def longest(names: Sequence[str]) -> int:
     return max(map(len, names))
 
 
-def inches_of(ax: Axes) -> tuple[float, float]:
+def inches_of(ax: Axes) -> Pair:
     """Return the width and height of the axes in inches."""
     dpi = ax.figure.dpi
     return ax.bbox.width / dpi, ax.bbox.height / dpi

@@ -191,7 +191,7 @@ class RankingHeatmapDisplay(base.Display):
         colours = base.plot_extra("matplotlib.colors")
         return cast("base.Colormap", colours.ListedColormap(listed))
 
-    def _make_axes(self, ax: base.Axes | None, column: float) -> tuple[float, float]:
+    def _make_axes(self, ax: base.Axes | None, column: float) -> base.Pair:
         """Store the axes, and return the width and height of the map in inches."""
         n_encoders, n_datasets = self.values.shape
         if ax is not None:
@@ -233,10 +233,7 @@ def write_value(
 
 
 def name_fields(
-    ax: base.Axes,
-    columns: Sequence[str],
-    rows: Sequence[str],
-    inches: tuple[float, float],
+    ax: base.Axes, columns: Sequence[str], rows: Sequence[str], inches: base.Pair
 ) -> None:
     """Label columns above and rows on the left, in a font that shrinks to fit."""
     ax.xaxis.tick_top()

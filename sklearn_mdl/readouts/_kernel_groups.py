@@ -136,17 +136,13 @@ class KernelGroup:
     Parameters
     ----------
     view : View
-    members : sequence of Member
+    members : list of Member
     n_outputs : int
     device : torch.device
     """
 
     def __init__(
-        self,
-        view: View,
-        members: Sequence[Member],
-        n_outputs: int,
-        device: torch.device,
+        self, view: View, members: list[Member], n_outputs: int, device: torch.device
     ) -> None:
         self.view = view
         self.kernel = members[0].kernel

@@ -60,7 +60,7 @@ class KernelLearner(RowLearner):
 
     Parameters
     ----------
-    members : sequence of Member
+    members : list of Member
     n_outputs : int
         Number ``P`` of columns of the targets.
     memory : Memory
@@ -75,11 +75,7 @@ class KernelLearner(RowLearner):
     """
 
     def __init__(
-        self,
-        members: Sequence[Member],
-        n_outputs: int,
-        memory: Memory,
-        context: Context,
+        self, members: list[Member], n_outputs: int, memory: Memory, context: Context
     ) -> None:
         super().__init__(memory, context)
         self.n_landmarks = self.n_condensed = self.n_settled = NEVER

@@ -28,9 +28,7 @@ Unit = float | Tensor  # of one labelling, or of several
 class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     """Learner for kernel classifiers, with forward calibration of their scores."""
 
-    def __init__(
-        self, members: Sequence[Member], memory: Memory, context: Context
-    ) -> None:
+    def __init__(self, members: list[Member], memory: Memory, context: Context) -> None:
         super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
         # Calibration ignores a constant that is added to all targets. If classes may be
@@ -161,7 +159,7 @@ class KernelRegressorLearner(LabellingsLearner):
 
     Parameters
     ----------
-    members : sequence of Member
+    members : list of Member
     memory : Memory
     units : Units
     has_tails : mapping of int to bool
@@ -172,7 +170,7 @@ class KernelRegressorLearner(LabellingsLearner):
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: list[Member],
         memory: Memory,
         units: Units,
         has_tails: Mapping[int, bool],

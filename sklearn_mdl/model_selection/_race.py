@@ -28,6 +28,7 @@ from sklearn_mdl.model_selection._tasks import (
     settings_of_cells,
 )
 from sklearn_mdl.ranking import LossRace, forecast_interval
+from sklearn_mdl.readouts import grouped
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 LAST = "A race compares predictions of these labels, not accuracies on new rows."
@@ -257,10 +258,7 @@ class EncoderRace(BaseEstimator):
     def features_(self) -> dict[str, np.ndarray]:
         """Features of the labelled rows by encoder, up to its elimination."""
         self.resume()
-        parts: dict[str, list[np.ndarray]] = {}
-        for step in self._steps:
-            for name, rows in step.features.items():
-                parts.setdefault(name, []).append(rows)
+        parts = grouped(item for step in self._steps for item in step.features.items())
         return {name: np.concatenate(rows) for name, rows in parts.items()}
 
     def update(self, X: Any, y: ArrayLike) -> Self:

@@ -120,8 +120,9 @@ class TorchEncoder(ImageEncoder):
         return Frozen(module, self._prepared, self.mode, layout, device)
 
     def _prepared(self, image: Image) -> Tensor:
-        if self.preprocess is None:
-            return to_tensor(image)
+        if self.preprocess is None:  # a tensor (C, H, W) of values from 0 to 1
+            pixels = np.atleast_3d(np.asarray(image, dtype=np.float32) / 255)
+            return torch.from_numpy(pixels.transpose(2, 0, 1).copy())
         tensor = self.preprocess(image)
         if not isinstance(tensor, Tensor):
             raise TypeError(
@@ -165,9 +166,3 @@ class TorchEncoder(ImageEncoder):
             pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
             tensors.append(self._prepared(pil.fromarray(pixels).convert(self.mode)))
         return content_hash(tensors)
-
-
-def to_tensor(image: Image) -> Tensor:
-    """Convert a PIL image to a tensor (C, H, W) of values from 0 to 1."""
-    pixels = np.atleast_3d(np.asarray(image, dtype=np.float32) / 255)
-    return torch.from_numpy(pixels.transpose(2, 0, 1).copy())

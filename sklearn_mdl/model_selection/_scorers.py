@@ -105,7 +105,10 @@ def codelength_scorer(
         difference = f"the fit had {fitted.n_rows} rows and X has {len(fitted.X)}"
         if len(fitted.X) == fitted.n_rows:
             difference = fitted.difference()
-        if difference and _is_heldout(fitted):
+        # Training rows look new after pipeline steps that draw random numbers. So in a
+        # pipeline, only fewer rows than in the fit count as a held-out fold.
+        may_be_new = len(fitted.X) < fitted.n_rows or not fitted.steps
+        if difference and may_be_new and not _count_returning(fitted):
             total += float(_later_codelengths("codelength_scorer", fitted).mean())
             warn_caller(FOLDS)
             continue
@@ -199,16 +202,6 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
     """Return codelengths of the rows as if they followed the training rows."""
     _refuse_grouped(caller, fitted.switcher, len(fitted.X))
     return fitted.switcher._continued(fitted.X, fitted.y)
-
-
-def _is_heldout(fitted: _Fitted) -> bool:
-    """Return True if the rows seem to be a held-out fold.
-
-    Training rows look new after pipeline steps that draw random numbers. So in a
-    pipeline, only fewer rows than in the fit count as a held-out fold.
-    """
-    is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
-    return is_smaller and not _count_returning(fitted)
 
 
 def refit_codelength_scorer(

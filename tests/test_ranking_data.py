@@ -15,7 +15,7 @@ import torch
 from each_case import for_each
 from joblib import Parallel, delayed, parallel_config
 from numpy.testing import assert_array_equal
-from PIL import Image, ImageSequence
+from PIL import Image, ImageOps, ImageSequence
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_wine
@@ -179,6 +179,15 @@ def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tm
         assert (given[1].filename, given[1].format) == (still.filename, "GIF")
         assert given[1].is_animated is False
         assert not hasattr(given[0], "filename")
+    orientation = Image.Exif()
+    orientation[274] = 6
+    Image.fromarray(noise).save(tmp_path / "turned.jpg", exif=orientation)
+    with Image.open(tmp_path / "turned.jpg") as turned:
+        turned.getexif()  # which PIL keeps
+        (given,) = protected([turned])
+        ImageOps.exif_transpose(given, in_place=True)
+        assert 274 not in given.getexif()
+        assert turned.getexif()[274] == 6
 
 
 def test_the_order_of_encoders_that_change_images_does_not_matter():

@@ -658,6 +658,24 @@ def test_networks_that_retired_are_not_built_again(folder):
     np.testing.assert_array_equal(loaded.codelengths_, switcher.codelengths_)
 
 
+@pytest.mark.filterwarnings("ignore:The best readout should lie inside the grid")
+def test_stacks_keep_their_order_if_networks_have_retired(folder):
+    """Otherwise state that learners share would be sought in another place."""
+    linear = [LinearReadout(lr=lr, n_replay_streams=5) for lr in (0.003, *range(4, 12))]
+    race = Race(min_samples=32, min_readouts=1)
+    switcher = MDLReadoutSwitcher(
+        [*linear, MLPReadout((12,), lr=0.01, n_replay_streams=5)],
+        race=race,
+        random_state=0,
+    )
+    switcher.fit(X[:96], Y[:96])
+    switcher.save(path := folder / "order.safetensors")
+    loaded = MDLReadoutSwitcher.load(path)
+    columns = [learner.columns for learner in switcher._run.learners]
+    assert sorted(columns) == [[0], [9]]
+    assert [learner.columns for learner in loaded._run.learners] == columns
+
+
 def test_only_names_of_foreign_classes_include_their_module():
     assert class_name(KernelReadout) == "KernelReadout"
     assert class_name(json.JSONDecoder) == "json.decoder.JSONDecoder"

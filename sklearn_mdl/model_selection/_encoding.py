@@ -305,11 +305,10 @@ def protected(data: Any) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return an image with the same attributes and a copy of the pixels."""
-    image.load()
-    copied = object.__new__(type(image))
-    copied.__dict__.update(image.__dict__, info=image.info.copy())
-    copied.im, copied.palette = image.im.copy(), copy(image.palette)
+    """Return a copy of an image that keeps its file name, format and frames."""
+    copied = image.copy()
+    for name in {"filename", "format", "n_frames", "is_animated"} & set(dir(image)):
+        setattr(copied, name, getattr(image, name))
     return copied
 
 

@@ -91,8 +91,8 @@ class TaskSequence(BaseEstimator):
         ``L(B | A permuted)`` in nats, in the same layout.
     transfer_ : ndarray of shape (n_tasks, n_tasks)
         ``L(B | A permuted) - L(B | A)`` in nats, averaged over orders. NaN on the
-        diagonal. It may be positive although B costs more after A than alone, since
-        permuted labels may do more harm to what is carried over, such as calibration.
+        diagonal. It may be positive although B costs more after A than by itself,
+        since permuted labels may do more harm to what is carried over.
     raw_transfer_ : ndarray of shape (n_tasks, n_tasks)
         ``L(B) - L(B | A)`` in nats, averaged over orders. It may be positive even if
         the labels of A are random.

@@ -110,8 +110,8 @@ def reserve_memory(
     """
     available = memory_of(device := context.device)
     needed = {
-        shape: _bytes_of(groups[shape], size) + LAYER * len(shape.hidden_layer_sizes)
-        for shape, size in sizes.items()
+        shape: _bytes_of(members, sizes[shape]) + LAYER * len(shape.hidden_layer_sizes)
+        for shape, members in groups.items()
     }
     context.built.append(sum(needed.values()))
     total = sum(context.built)
@@ -215,19 +215,23 @@ def build_stacks(
     MemoryError
         If the size of the device's memory is known, and the networks do not fit.
     """
-    retired = [m.column for _, m in members if m.column in context.retired]
-    groups = grouped(pair for pair in members if pair[1].column not in retired)
+    groups = grouped(members)
     n_outputs = kind.n_outputs or context.n_classes
     sizes = {}
     for shape in groups:
         widths = (context.n_features, *shape.hidden_layer_sizes, n_outputs)
         sizes[shape] = StackSize(count_parameters(widths), shape.replay.n_streams + 1)
-    reserve_memory(groups, sizes, context)
-    stacks = [
-        kind(shape, part, context.view, context.n_features, n_outputs, context.device)
-        for shape, part in plan_stacks(groups, sizes, context.device, context.n_jobs)
-    ]
-    return [*stacks, *([RetiredNetworks(retired, context.view)] if retired else [])]
+    awake = grouped(pair for pair in members if pair[1].column not in context.retired)
+    reserve_memory(awake, sizes, context)
+    options = context.view, context.n_features, n_outputs, context.device
+    learners: list[Learner] = []
+    # Stacks have the same order as if retired networks had been built and dropped.
+    for shape, part in plan_stacks(groups, sizes, context.device, context.n_jobs):
+        kept = [m for m in part if m.column not in context.retired]
+        retired = [m.column for m in part if m.column in context.retired]
+        learners += [RetiredNetworks(retired, context.view)] if retired else []
+        learners += [kind(shape, kept, *options)] if kept else []
+    return learners
 
 
 def hidden_widths(sizes: object) -> tuple[int, ...]:

@@ -240,8 +240,8 @@ def _restore_run(
     named = classes
     if classes is not None and "n_named" in arrays:
         named = classes[: int(arrays["n_named"][0])]
-    retired = np.flatnonzero(arrays["retired_at"] >= 0)
-    estimator._begin(n_features, named, seed=seed, retired=retired.tolist())
+    retired = set(np.flatnonzero(arrays["retired_at"] >= 0).tolist())
+    estimator._begin(n_features, named, seed=seed, retired=retired)
     run: PrequentialRun = estimator._run
     if classes is not None:
         _check_labels(arrays["labels"], run, len(classes))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl.display import check_choice
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._certainty import Floats, Sample, sample_of
+from sklearn_mdl.model_selection._certainty import Floats, Sample, sample_of, tied
 from sklearn_mdl.ranking import average_ranks
 from sklearn_mdl.readouts import Terms
 
@@ -59,9 +59,10 @@ class CellArrays:
         """Mean codelength over orders, (n_datasets, n_encoders), in nats.
 
         If encoders were scored in different numbers of orders, the means are adjusted
-        to be comparable, as described in :class:`RepresentationScorer`.
+        to be comparable, as described in :class:`RepresentationScorer`. Means that only
+        differ by rounding errors (less than 0.001 nats) are equal.
         """
-        return paired_means(self.order_codelengths_)
+        return tied(paired_means(self.order_codelengths_))
 
     @property
     def switching_codelengths_(self) -> np.ndarray:

@@ -23,7 +23,6 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -184,6 +183,8 @@ class Sample:
             doubt = margin * float(t.isf(tail, freedom) / t.isf(shares[rival], freedom))
         if math.isnan(doubt) or self.contrasts.shape[1] < MIN_PAIRS:
             return math.nan
+        if margin == 0 == gain:
+            return math.inf
         most, required = MOST_TIMES - 1, math.sqrt(MOST_TIMES) * doubt
         if gain > 0 and margin + most * gain >= required:
             # At x = 1 the margin is smaller than required, so both roots are real.
@@ -239,6 +240,18 @@ class Losses(NamedTuple):
         return len(self.codelengths)
 
 
+def tied(nats: Floats) -> Floats:
+    """Return codelengths (..., n_encoders), equal if they only differ by rounding."""
+    order = np.argsort(nats, -1)
+    ordered = np.take_along_axis(nats, order, -1)
+    with np.errstate(invalid="ignore"):  # infinite codes
+        is_first = ~(np.diff(ordered, prepend=-np.inf) < ROUNDING)
+    firsts = np.maximum.accumulate(is_first * np.arange(nats.shape[-1]), -1)
+    result = np.empty_like(nats)
+    np.put_along_axis(result, order, np.take_along_axis(ordered, firsts, -1), -1)
+    return result
+
+
 def sample_of(
     encoders: Sequence[Sequence[Cell | Losses]], nats: ArrayLike | None = None
 ) -> Sample:
@@ -247,7 +260,7 @@ def sample_of(
     Codelengths are means over the cells unless they are given in ``nats``.
     """
     totals = np.array([[cell.codelength for cell in cells] for cells in encoders]).T
-    mean = totals.mean(0) if nats is None else np.array(nats)
+    mean = tied(totals.mean(0) if nats is None else np.asarray(nats))
     n, rates = encoders[0][0].n_samples, np.full_like(mean, np.nan)
     contrasts = np.full((len(totals), 1, len(encoders)), np.nan)
     with suppress(FileNotFoundError):  # traces or groups are missing
@@ -255,12 +268,7 @@ def sample_of(
         contrasts = np.ascontiguousarray(np.moveaxis(np.array(tables), 0, -1))
         for e, cells in enumerate(encoders):
             rates[e] = np.mean([cell.codelengths[n // 2 :].mean() for cell in cells])
-    for a, b in pairwise(np.argsort(mean).tolist()):
-        differences = [np.abs(x[..., a] - x[..., b]) for x in (totals, contrasts)]
-        if all(part.max() < ROUNDING for part in differences):
-            for values in (totals, contrasts, rates, mean):
-                values[..., b] = values[..., a]
-    return Sample(mean, contrasts, totals - totals.mean(0), rates, n)
+    return Sample(mean, contrasts, totals - totals.mean(0), tied(rates * n) / n, n)
 
 
 def _contrasts(cell: Cell | Losses, n_orders: int) -> Floats:

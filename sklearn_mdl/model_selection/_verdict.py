@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from sklearn_mdl.model_selection._cell_arrays import CellArrays
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._certainty import Floats, Sample
+from sklearn_mdl.model_selection._certainty import ROUNDING, Floats, Sample
 from sklearn_mdl.ranking import pairwise_wilcoxon, shares_best
 
 MOST_NAMES = 4  # maximum number of names in a sentence
@@ -291,7 +291,8 @@ def names_of(names: Sequence[str]) -> str:
 def rounded(value: float, error: float) -> str:
     """Return a number ± its error, rounded to one or two digits of the error.
 
-    If the error is NaN, only return the number, rounded to two digits.
+    If the error is NaN, only return the number, rounded to two digits. Errors of less
+    than 0.001 count as zero.
 
     >>> rounded(123.456, 7.89), rounded(0.1234, 0.0156), rounded(1234.5, 678.9)
     ('123 ± 8', '0.123 ± 0.016', '1200 ± 700')
@@ -300,8 +301,8 @@ def rounded(value: float, error: float) -> str:
     """
     if math.isnan(error):
         return f"{float(f'{value:.2g}'):.12g}"
-    if error == 0:
-        return f"{value:.3g} ± 0"
+    if error < ROUNDING:
+        return f"{round(value, 3) + 0.0:.3g} ± 0"
     places = -math.floor(math.log10(error / 3))
     shown = max(0, places)
     value = round(value, places) + 0.0  # adding zero makes -0 a 0

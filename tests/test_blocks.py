@@ -5,7 +5,9 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from public_names import PATHS, public
 from scipy.special import logsumexp
@@ -344,8 +346,9 @@ def test_columns_may_be_any_sequence_of_positions(columns):
     assert readout.codelength_ == KernelReadout().fit(X[:, :3], y).codelength_
     wide = [np.arange(2000) for _ in range(2)]  # NumPy shows only some of the columns
     wide[1][[500, 501]] = wide[1][[501, 500]]
-    first, second = (ViewReadout(KernelReadout(), columns).view for columns in wide)
-    assert first != second
+    for kind in (np.asarray, pd.Index, torch.as_tensor):
+        first, second = (ViewReadout(KernelReadout(), kind(c)).view for c in wide)
+        assert first != second
 
 
 def test_lists_that_cannot_be_are_refused_in_a_sentence():

@@ -424,7 +424,8 @@ class TestWeights:
 
     @for_each("n_experts", [0, -1, 2.0])
     def test_number_of_experts_out_of_range_is_refused(self, n_experts):
-        with pytest.raises(ValueError, match="`n_experts` must be an integer"):
+        said = r"must be an integer of at least 1, .*; pass n_experts=2 for two experts"
+        with pytest.raises(ValueError, match=rf"^`n_experts` {said}\.$"):
             ForwardPass("bayes", n_experts)
 
     @settings(max_examples=30, deadline=None)

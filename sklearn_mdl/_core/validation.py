@@ -188,7 +188,7 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
     Only the first rows are checked, about ``SAMPLED`` numbers.
     """
     X = X if hasattr(X, "columns") else np.asarray(X)
-    if getattr(X, "dtype", None) in (np.float32, np.float16) or len(X) < 2:
+    if getattr(X, "dtype", None) == np.float16 or len(X) < 2:
         return
     rows = np.asarray(X[: max(2, SAMPLED // X.shape[1])], dtype=np.float64)
     kept = rows.astype(np.float32)

@@ -313,13 +313,11 @@ def _image_copy(image: Any) -> Any:
 
 
 def owned(features: np.ndarray) -> np.ndarray:
-    """Return features that the encoder cannot overwrite later.
+    """Return a copy of features, since the encoder may reuse its output buffer.
 
-    Features are copied, because the encoder may reuse its output buffer. Memory-mapped
-    and read-only features need no copy.
+    Memory-mapped features are not copied, since they may be too large.
     """
-    is_kept = is_mapped(features) or not features.flags.writeable
-    return features if is_kept else features.copy()
+    return features if is_mapped(features) else features.copy()
 
 
 def _title(dataset: str, encoder: str) -> str:

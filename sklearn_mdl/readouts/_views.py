@@ -94,8 +94,9 @@ class ViewSettings(Readout):
     @property
     def view(self) -> str:  # type: ignore[override]
         """Name of the view."""
-        columns: Any = self.columns  # NumPy would write only some of them
-        columns = columns.tolist() if isinstance(columns, np.ndarray) else columns
+        columns: Any = self.columns
+        if not isinstance(columns, slice | range | list | tuple):
+            columns = np.asarray(columns).tolist()  # of which NumPy writes only some
         return str(columns) if self.name is None else self.name
 
     @property
@@ -168,7 +169,7 @@ class ViewReadout(ViewSettings, BaseReadout):
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view. If None, the name is ``str(columns)``.
+        Name of the view. If None, it is ``str(columns)``, for arrays of a list.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
@@ -216,7 +217,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view. If None, the name is ``str(columns)``.
+        Name of the view. If None, it is ``str(columns)``, for arrays of a list.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"

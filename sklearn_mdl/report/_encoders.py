@@ -107,7 +107,8 @@ def features_of(
     if features.ndim and features.dtype.kind not in "biuf":
         refuse_text(output, f"Features of {name!r}")
         features = features.astype(np.float64)
-    return features if features is X or _is_array(encoder) else owned(features)
+    is_given = features is X or _is_array(encoder) or isinstance(encoder, str | Path)
+    return features if is_given else owned(features)
 
 
 def _output_of(

@@ -492,9 +492,9 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         raise invalid("e_values", required, values.tolist(), cure)
     if claim == claims[1]:
         return np.asarray(values.min(0))
-    product, powers = np.ones(values.shape[1:]), np.zeros(values.shape[1:], np.int64)
+    product, powers = np.ones(values.shape[1:]), np.zeros(values.shape[1:], np.intc)
     with np.errstate(over="ignore", invalid="ignore"):
         for part, power in zip(*np.frexp(values), strict=True):
             product, shift = np.frexp(product * part)  # partial products may overflow
-            powers = powers + power + shift
+            powers = np.clip(powers + power + shift, -(2**30), 2**30)  # fits a C int
         return np.where((values == 0).any(0), 0.0, np.ldexp(product, powers))

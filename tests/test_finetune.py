@@ -46,6 +46,7 @@ from sklearn_mdl.readouts import (
     FineTunedReadout,
     FrozenReadout,
     ScratchReadout,
+    _build,
 )
 from sklearn_mdl.readouts._finetune.learner import drawn_seed
 from sklearn_mdl.readouts._finetune.networks import (
@@ -512,6 +513,23 @@ def test_copies_of_pairs_share_modules_but_not_settings():
         assert other.encoder.module is one.module
         other.set_params(encoder__layer="norm")
         assert one.layer == "last"
+
+
+def test_the_order_of_stacks_does_not_matter_to_files(tmp_path, monkeypatch):
+    """It depends on the processor's cache, which may differ where a file is read."""
+    (X, y), one = digits(), timm_encoder()
+    readouts = [FrozenReadout(one, LinearReadout(**FAST)) for _ in range(2)]
+    readouts[1].set_params(readout=MLPReadout((4,)))
+    model = MDLReadoutSwitcher(readouts, random_state=0).fit(X[:40], y[:40])
+    model.save(tmp_path / "frozen.safetensors")
+    plan = _build.plan_stacks
+    monkeypatch.setattr(_build, "plan_stacks", lambda *given: plan(*given)[::-1])
+    loaded = MDLReadoutSwitcher.load(tmp_path / "frozen.safetensors")
+    (learner,), (other,) = model._run.learners, loaded._run.learners
+    assert learner.columns == other.columns[::-1]
+    for each in (model, loaded):
+        each.partial_fit(X[40:80], y[40:80])
+    np.testing.assert_array_equal(model.codelengths_, loaded.codelengths_)
 
 
 def test_encoders_behind_a_cache_serve_as_well(tmp_path):

@@ -163,6 +163,9 @@ def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tm
     with Image.open(path) as moving:
         (given,) = protected([moving])
         assert len(list(ImageSequence.Iterator(given))) == 3
+    with Image.open(path) as closed:
+        closed.load()
+    assert protected([closed])[0] is closed
     path = tmp_path / "cut.jpg"
     noise = np.random.default_rng(0).integers(256, size=(64, 64, 3), dtype=np.uint8)
     Image.fromarray(noise).save(path)

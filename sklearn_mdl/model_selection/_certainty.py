@@ -134,7 +134,7 @@ class Sample:
         if n_orders > 1:
             by_order = self.by_order / math.sqrt(n_orders * (n_orders - 1))
             draws += _student(rng, by_order, n_orders - 1)
-        return draws
+        return tied(draws)
 
     def settled_last(self, winner: int, shares: Floats) -> tuple[float, int]:
         """Return the largest forecast of `more_labels`, and the rival that it is for.

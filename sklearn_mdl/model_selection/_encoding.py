@@ -295,9 +295,9 @@ def protected(data: Any) -> Any:
     if hasattr(data, "iloc") and object in np.atleast_1d(np.array(data.dtypes, object)):
         with suppress(Exception):  # pandas does not copy objects
             return pickle.loads(pickle.dumps(data))
-    if hasattr(data, "thumbnail") and getattr(data, "n_frames", 1) == 1:
+    if hasattr(data, "thumbnail"):
         with suppress(Exception):  # such as a damaged file, which the encoder reports
-            return _image_copy(data)
+            return _image_copy(data) if getattr(data, "n_frames", 1) == 1 else data
     if hasattr(data, "iloc") or issparse(data):
         return data.copy()
     is_frame = hasattr(data, "to_arrow") and hasattr(data, "clone")  # of polars

@@ -302,7 +302,7 @@ def rounded(value: float, error: float) -> str:
     if math.isnan(error):
         return f"{float(f'{value:.2g}'):.12g}"
     if error < ROUNDING:
-        return f"{round(value, 3) + 0.0:.3g} ± 0"
+        return f"{round(value, 3) + 0.0:.12g} ± 0"
     places = -math.floor(math.log10(error / 3))
     shown = max(0, places)
     value = round(value, places) + 0.0  # adding zero makes -0 a 0

@@ -165,16 +165,17 @@ class EncodingLearner(Learner):
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the state of the readouts and the number of encoded images."""
-        states: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
+        first = min(self.columns)  # whatever the order of the inner learners
+        states: dict[int, dict[str, Tensor]] = {first: {}}
         for learner in self.inner:
             for column, state in learner.state_dict().items():
                 states.setdefault(column, {}).update(state)
-        states[self.columns[0]][N_ENCODED] = torch.tensor(len(self.features.store))
+        states[first][N_ENCODED] = torch.tensor(len(self.features.store))
         return states
 
     def load_state_dict(self, learned: Learned) -> None:
         """Encode all learned images again, and load the state of the readouts."""
-        n_rows = int(learned[self.columns[0]][N_ENCODED])
+        n_rows = int(learned[min(self.columns)][N_ENCODED])
         images = self.images
         refreshed = {images.part(n)[0] for n in images.refreshes(images.n_refreshed)}
         for start, stop in self.features.parts(n_rows):

@@ -515,20 +515,21 @@ def test_copies_of_pairs_share_modules_but_not_settings():
         assert one.layer == "last"
 
 
-def test_the_order_of_stacks_does_not_matter_to_files(tmp_path, monkeypatch):
+@for_each("delay", [0, 1, 3])
+def test_the_order_of_stacks_does_not_matter_to_files(tmp_path, monkeypatch, delay):
     """It depends on the processor's cache, which may differ where a file is read."""
-    (X, y), one = digits(), timm_encoder()
+    (X, y), one = digits(120), timm_encoder()
     readouts = [FrozenReadout(one, LinearReadout(**FAST)) for _ in range(2)]
     readouts[1].set_params(readout=MLPReadout((4,)))
-    model = MDLReadoutSwitcher(readouts, random_state=0).fit(X[:40], y[:40])
-    model.save(tmp_path / "frozen.safetensors")
+    model = MDLReadoutSwitcher(readouts, random_state=0, label_delay=delay)
+    model.fit(X[:95], y[:95]).save(tmp_path / "frozen.safetensors")
     plan = _build.plan_stacks
     monkeypatch.setattr(_build, "plan_stacks", lambda *given: plan(*given)[::-1])
     loaded = MDLReadoutSwitcher.load(tmp_path / "frozen.safetensors")
     (learner,), (other,) = model._run.learners, loaded._run.learners
     assert learner.columns == other.columns[::-1]
     for each in (model, loaded):
-        each.partial_fit(X[40:80], y[40:80])
+        each.partial_fit(X[95:], y[95:])
     np.testing.assert_array_equal(model.codelengths_, loaded.codelengths_)
 
 

@@ -177,7 +177,8 @@ class EncodingLearner(Learner):
         """Encode all learned images again, and load the state of the readouts."""
         n_rows = int(learned[min(self.columns)][N_ENCODED])
         images = self.images
-        refreshed = {images.part(n)[0] for n in images.refreshes(images.n_refreshed)}
+        known = map(images.schedule.known, images.refreshes(images.n_refreshed))
+        refreshed = {images.part(n)[0] for n in known}
         for start, stop in self.features.parts(n_rows):
             x = images.between(start, stop)
             self._keep(x[self.place], images.labels[start:stop])

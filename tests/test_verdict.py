@@ -301,6 +301,8 @@ def test_equal_encoders_tie_however_many_labels_follow():
         assert found.probability == 0.5
         assert ranking.average_ranks_.tolist() == [1.5, 1.5]
         assert "0 ± 0 nats" in str(ranking.verdict())
+    found = made(np.array([[rows, rows], [rows + 1, rows]])[:, :, None]).verdict()
+    assert (found.best, found.n_shortest) == ("e1", 2)
     several = rows + np.random.default_rng(0).normal(2e-7, 1e-7, (5, 60))
     found = made(several[None, :, None, :]).best("d0")
     assert_allclose(list(found.probabilities.values()), 0.2)

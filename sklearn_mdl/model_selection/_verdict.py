@@ -208,6 +208,8 @@ class Verdict:
         The best encoder on these datasets, with the probability that it is best.
     ranks : dict of str to float
         Average rank of every encoder.
+    n_shortest : int
+        Number of datasets on which no code is shorter than that of `best`.
     eliminated : list of str
         Encoders that were eliminated before the ranking, and so are not ranked.
     """
@@ -220,6 +222,7 @@ class Verdict:
     n_needed: int
     answer: Best
     ranks: dict[str, float]
+    n_shortest: int
     eliminated: list[str]
 
     @property
@@ -243,13 +246,13 @@ class Verdict:
         return lines
 
     def _by_rank(self) -> str:
-        wins = sum(dataset.winner == self.best for dataset in self.datasets)
+        wins = f"{self.n_shortest} of {len(self.datasets)} datasets"
         best_rank = self.ranks[self.best]
         tied = [name for name, rank in self.ranks.items() if rank == best_rank][1:]
         shared = f", tied with {names_of(tied)}," if tied else ","
         start = f"{self.best} has the best average rank, {best_rank:.1f} of "
-        start += f"{len(self.ranks)}{shared} and the shortest code on {wins} of "
-        return f"{start}{len(self.datasets)} datasets{self.answer.certainty()}."
+        start += f"{len(self.ranks)}{shared} and the shortest code on {wins}"
+        return f"{start}{self.answer.certainty()}."
 
     def _others(self) -> str:
         if not self.has_test:
@@ -327,7 +330,7 @@ def chance_text(probability: float) -> str:
 
 def verdict_of(ranking: CellArrays) -> Verdict:
     """Return the verdict of a ranking (see ``RankStatistics.verdict``)."""
-    n_datasets = len(ranking.codelengths_)
+    n_datasets = len(nats := ranking.codelengths_)
     order = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
     rng, samples = np.random.default_rng(0), list(ranking.codelength_samples_)
@@ -362,6 +365,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
         n_needed=needed,
         answer=datasets[0].best if n_datasets == 1 else overall,
         ranks=dict(zip(names, ranking.average_ranks_[order].tolist(), strict=True)),
+        n_shortest=int((nats[:, order[0]] == nats.min(1)).sum()),
         eliminated=[*getattr(ranking, "eliminated_", ())],
     )
 

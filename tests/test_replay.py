@@ -203,3 +203,12 @@ def test_thinning_begins_late_and_any_cut_gives_the_same_bits(monkeypatch):
     for piece in np.split(np.arange(160), [7, 70, 71, 130]):
         parts.partial_fit(X[piece], y[piece], classes=[0, 1])
     np.testing.assert_array_equal(parts.codelengths_, codes[3])
+
+
+def test_a_fit_replays_with_the_given_recency_and_the_seed_of_the_run():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(320, WIDTH)), rng.integers(0, 2, 320)
+    readout = LinearReadout(n_replay_streams=7, recency=0.4, random_state=3).fit(X, y)
+    (state,) = readout._run.threads.states
+    expected = positions_after(10, n_streams=7, recency=0.4, seed=readout._seed)
+    np.testing.assert_array_equal(state.streams.positions, expected)

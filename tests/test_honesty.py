@@ -219,8 +219,11 @@ def test_the_unit_of_the_features_does_not_matter(scale):
 def test_features_that_are_denormal_numbers_say_what_they_can(scale):
     X, y = stream(0)
     small = (X * scale).astype(np.float32)  # some digits of it
-    code = finite(small.astype(np.float64) / scale, y).codelength_
+    larger = small.astype(np.float64) / scale
+    code = finite(larger, y).codelength_
     assert finite(small, y).codelength_ == pytest.approx(code, rel=1e-3)
+    small, larger = (scored([KernelReadout()], rows, y) for rows in (small, larger))
+    assert small.codelength_ == pytest.approx(larger.codelength_, rel=1e-3)
 
 
 @for_each("scale", [1e30, 3e38 / 50])

@@ -188,12 +188,10 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
     Only the first rows are checked, about ``SAMPLED`` numbers.
     """
     X = X if hasattr(X, "columns") else np.asarray(X)
-    if getattr(X, "dtype", None) == np.float16 or len(X) < 2:
+    if getattr(X, "dtype", None) in (np.float32, np.float16) or len(X) < 2:
         return
     rows = np.asarray(X[: max(2, SAMPLED // X.shape[1])], dtype=np.float64)
-    kept = rows.astype(np.float32)
-    kept[np.abs(kept) < np.finfo(np.float32).tiny] = 0  # as while readouts learn
-    rounding = np.abs(kept - rows).max(0)
+    rounding = np.abs(rows.astype(np.float32) - rows).max(0)
     spread, size = np.ptp(rows, axis=0), np.abs(rows).max(0)
     # Rounding errors of float64 may make a constant feature appear to vary.
     is_lost = (rounding > spread / STEPS) & (spread > CONSTANT * size)

@@ -169,7 +169,7 @@ class ViewReadout(ViewSettings, BaseReadout):
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view. If None, it is ``str(columns)``, for arrays of a list.
+        Name of the view. If None, ``str(columns)``, with arrays written as lists.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
@@ -217,7 +217,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view. If None, it is ``str(columns)``, for arrays of a list.
+        Name of the view. If None, ``str(columns)``, with arrays written as lists.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"

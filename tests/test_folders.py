@@ -325,6 +325,7 @@ def test_an_id_stands_in_every_file_or_beside_it(tmp_path):
     stamp = json.loads((found.store_ / "losses.json").read_text())
     _, about = read_archive(found.store_ / "progress.safetensors", "checkpoint")
     assert stamp["stream"] == about["trace"]["stream"]
+    assert len(found.store_.name) == 16
     assert len(stamp["stream"]) == len(stamp["writer"]) == 32
     again = small(store=tmp_path).fit(*data())
     assert stamp["stream"] != json.loads((again.store_ / "losses.json").read_text())

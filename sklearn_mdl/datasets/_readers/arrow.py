@@ -54,7 +54,7 @@ def _read_arrow(folder: Path) -> Any:
     with _naming(folder):
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         named = [str(entry["filename"]) for entry in state["_data_files"]]
-        names = {parts.named_in(folder, n, folder / STATE): n for n in named}
+        names = dict.fromkeys(parts.named_in(folder, n, folder / STATE) for n in named)
         if state.get("_indices_data_files"):
             fault = "it holds indices into them"
             cure = "call dataset.flatten_indices().save_to_disk(path)"

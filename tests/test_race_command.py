@@ -239,3 +239,17 @@ def test_features_must_be_there_and_of_the_same_rows(study, capsys):
     np.save(folder / "features" / "short.npy", np.zeros((3, 2)))
     assert "'noise' has 70 rows" not in complaint(capsys, race(study, "--once"))
     assert "must be a directory" in complaint(capsys, main(["race", "nowhere"]))
+
+
+def test_lines_of_labels_are_read_as_text(tmp_path):
+    path = tmp_path / "labels.txt"
+
+    def lines(content, *, whole=False, n_seen=0):
+        path.write_bytes(content)
+        return _race._lines_of(path, whole=whole, n_seen=n_seen)
+
+    assert lines("\ufeffa\nb \n\xa0".encode()) == ["a", "b"]
+    assert lines(b"a\nb", whole=True) == ["a"]  # the last line may grow
+    assert lines(b"a\nb", whole=True, n_seen=2) == ["a", "b"]
+    with pytest.raises(ValueError, match="position 8: invalid continuation"):
+        lines("\ufeffa\ncaf".encode() + b"\xe9\n")

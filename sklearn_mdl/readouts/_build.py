@@ -178,7 +178,7 @@ class Context(NamedTuple):
 
 
 class RetiredNetworks(Learner):
-    """The place of networks that are dropped before they predict."""
+    """Stand-in for networks that are dropped before they predict."""
 
     is_numbers = True
 

@@ -517,3 +517,12 @@ def test_a_constant_difference_bounds_nothing_unless_it_is_zero(gap):
     for _ in range(100):
         race.add([0.0, gap])
     assert np.isfinite(race.half_widths()[0, 1]) == (gap == 0)
+
+
+def test_rounding_errors_remove_no_encoder():
+    """Features in other units give losses that differ in their last digits."""
+    race = race_of((2,), within=0.5)
+    for error in np.random.default_rng(0).normal(2e-7, 1e-7, 500):
+        race.add([0.0, error])
+    assert race.alive.all()
+    assert race.could_stop()

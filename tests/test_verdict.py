@@ -33,6 +33,7 @@ from sklearn_mdl.metrics import extrapolate
 from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace
 from sklearn_mdl.model_selection._certainty import TRAINING, Sample, tied
+from sklearn_mdl.model_selection._tables import as_rows
 from sklearn_mdl.model_selection._tasks import digest_of, draw_order
 from sklearn_mdl.ranking import shares_best
 from sklearn_mdl.report import Comparison, _curves, _svg
@@ -197,6 +198,8 @@ def made(losses, alpha=0.1, n_classes=2, per_label=None, groups=None, data=None)
         kept |= {"n_samples": len(rows), "codelength": rows.sum(), "source": trace}
         kept |= {"n_classes": n_classes, "frequency": per_label * len(rows)}
         kept["labels_alone"] = per_label * len(rows) + 1
+        kept |= {"switching_codelength": rows.sum(), "readouts": {"linear": 1.0}}
+        kept |= {"streams": (), "scalings": ()}
         kept |= {"groups": groups, "data": data}
         cells.append(Cell(**kept))
     return Ranking(cells, alpha)
@@ -300,6 +303,8 @@ def test_equal_encoders_tie_however_many_labels_follow():
         assert found.ties == ["e1"]
         assert found.probability == 0.5
         assert ranking.average_ranks_.tolist() == [1.5, 1.5]
+        assert np.ptp(ranking.switching_codelengths_) == 0
+        assert [row["rank"] for row in as_rows(ranking)] == [1.5, 1.5]
         assert "0 ± 0 nats" in str(ranking.verdict())
     found = made(np.array([[rows, rows], [rows + 1, rows]])[:, :, None]).verdict()
     assert (found.best, found.n_shortest) == ("e1", 2)

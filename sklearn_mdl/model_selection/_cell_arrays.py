@@ -67,7 +67,7 @@ class CellArrays:
     @property
     def switching_codelengths_(self) -> np.ndarray:
         """Codelengths without the pool (as in the paper), (n_datasets, n_encoders)."""
-        return paired_means(self._by_order("switching_codelength"))
+        return tied(paired_means(self._by_order("switching_codelength")))
 
     @property
     def accuracies_(self) -> np.ndarray:

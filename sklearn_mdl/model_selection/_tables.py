@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl.display import best_first, check_choice
 from sklearn_mdl.model_selection._cells import Cell
+from sklearn_mdl.model_selection._certainty import tied
 from sklearn_mdl.model_selection._statistics import RankStatistics
 from sklearn_mdl.model_selection._tasks import Switcher, default_switcher
 from sklearn_mdl.model_selection._verdict import names_of
@@ -40,8 +41,8 @@ def columns_of(ranking: RankStatistics) -> list[str]:
 
 def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
     """Return a dictionary per cell whose keys are the names of :func:`columns_of`."""
-    table, columns = ranking.order_codelengths_, columns_of(ranking)
-    ranks = rankdata(table, axis=1, nan_policy="omit")[np.isfinite(table)]
+    columns, codes = columns_of(ranking), np.moveaxis(ranking.order_codelengths_, 1, -1)
+    ranks = np.moveaxis(rankdata(tied(codes), axis=-1, nan_policy="omit"), -1, 1)
     return [
         {
             **{name: getattr(cell, name) for name in columns if hasattr(cell, name)},
@@ -50,7 +51,7 @@ def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
             "streams": " ".join(map(str, cell.streams)),
             "scalings": " ".join(cell.scalings),
         }
-        for cell, rank in zip(ranking.cells_, ranks, strict=True)
+        for cell, rank in zip(ranking.cells_, ranks[np.isfinite(ranks)], strict=True)
     ]
 
 
@@ -203,9 +204,8 @@ def readout_table(ranking: RankStatistics) -> Table:
         [name, *row, Counter(row).most_common(1)[0][0]]
         for name, row in zip(ranking.encoder_names_, by_encoder, strict=True)
     ]
-    rows = [preferred[e] for e in best_first(ranking)]
     head = ["encoder", *ranking.dataset_names_, "most often"]
-    return Table(head, rows, n_left=len(head))
+    return Table(head, [preferred[e] for e in best_first(ranking)], n_left=len(head))
 
 
 def as_latex(ranking: RankStatistics, table: str) -> str:

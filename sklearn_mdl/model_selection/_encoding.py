@@ -297,7 +297,7 @@ def protected(data: Any) -> Any:
             return pickle.loads(pickle.dumps(data))
     if hasattr(data, "thumbnail"):
         with suppress(Exception):  # such as a damaged file, which the encoder reports
-            return _image_copy(data) if getattr(data, "n_frames", 1) == 1 else data
+            return _image_copy(data)
     if hasattr(data, "iloc") or issparse(data):
         return data.copy()
     is_frame = hasattr(data, "to_arrow") and hasattr(data, "clone")  # of polars
@@ -305,11 +305,15 @@ def protected(data: Any) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return a copy of an image that keeps its file name, format and frames."""
-    copied = image.copy()
-    for name in {"filename", "format", "n_frames", "is_animated"} & set(dir(image)):
-        setattr(copied, name, getattr(image, name))
-    return copied
+    """Return a copy of an image with one frame, with its file name and format."""
+    kept = {}
+    for name in ("filename", "format", "n_frames", "is_animated"):
+        with suppress(Exception):  # a closed file cannot count its frames
+            kept[name] = getattr(image, name)
+    if kept.get("n_frames", 1) == 1:
+        image = image.copy()
+        vars(image).update(kept)
+    return image
 
 
 def owned(features: np.ndarray) -> np.ndarray:

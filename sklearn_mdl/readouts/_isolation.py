@@ -53,8 +53,7 @@ def _copied(make: Callable[..., object], *args: object, **options: object) -> ob
 
 def has_net(estimator: BaseEstimator) -> bool:
     """Return True if an estimator is or contains a skorch net."""
-    parts = [estimator, *estimator.get_params(deep=True).values()]
-    return any(map(_is_net, parts))
+    return any(map(_is_net, [estimator, *estimator.get_params(deep=True).values()]))
 
 
 def _is_net(part: object) -> bool:

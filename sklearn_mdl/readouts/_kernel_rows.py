@@ -97,8 +97,7 @@ def block_of(n_rows: int, n_condensed: int = NEVER) -> tuple[int, int]:
     if n_rows >= BLOCK:
         start = n_rows - n_rows % BLOCK
         return start, start + BLOCK
-    ends = (0, FIRST, 16, BLOCK)
-    return next((s, e) for s, e in pairwise(ends) if n_rows < e)
+    return next((s, e) for s, e in pairwise((0, FIRST, 16, BLOCK)) if n_rows < e)
 
 
 def is_refresh(n_rows: int) -> bool:

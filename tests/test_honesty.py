@@ -22,6 +22,8 @@ from sklearn_mdl import (
     SwitchDistribution,
 )
 from sklearn_mdl.pooling import LogLinearPool
+from sklearn_mdl.readouts import CentroidReadout, DiscriminantReadout
+from sklearn_mdl.readouts._kernel_rows import SCALINGS
 from sklearn_mdl.switching import Race, RunLength, UniversalShare
 
 # Lists hold a readout that diverges on purpose.
@@ -222,8 +224,10 @@ def test_features_that_are_denormal_numbers_say_what_they_can(scale):
     larger = small.astype(np.float64) / scale
     code = finite(larger, y).codelength_
     assert finite(small, y).codelength_ == pytest.approx(code, rel=1e-3)
-    small, larger = (scored([KernelReadout()], rows, y) for rows in (small, larger))
-    assert small.codelength_ == pytest.approx(larger.codelength_, rel=1e-3)
+    kernels = [KernelReadout(scaling=each) for each in SCALINGS]
+    for readout in (*kernels, CentroidReadout(), DiscriminantReadout()):
+        one, other = (scored([readout], rows, y) for rows in (small, larger))
+        assert one.codelength_ == pytest.approx(other.codelength_, rel=1e-3)
 
 
 @for_each("scale", [1e30, 3e38 / 50])

@@ -178,6 +178,12 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
         torch.set_flush_denormal(flushes)
 
 
+def as_doubles(rows: np.ndarray, device: object) -> Tensor:
+    """Return rows as float64, including denormal numbers."""
+    with flushed_denormals(False):
+        return torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
+
+
 def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Apply an elementwise function to values, padded to whole vectors.
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.whitening import MAX_VALUES, centring, whitening
+from sklearn_mdl._core.numerics import as_doubles
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import POSITIVE, BaseReadout
 from sklearn_mdl.readouts._build import Context, Members
@@ -180,7 +181,7 @@ class MeansLearner(CalibratedLearner):
 
     def _mapped(self, raw: np.ndarray) -> Tensor:
         """Return transformed rows (K, n, d)."""
-        x = torch.tensor(raw, dtype=torch.float64, device=self.device)
+        x = as_doubles(raw, self.device)
         return torch.stack([mapping(x) for mapping in self._maps])
 
     def _open(self, number: int) -> OpenMeans:
@@ -210,9 +211,8 @@ class MeansLearner(CalibratedLearner):
 
     def _refresh(self, n_rows: int) -> None:
         """Compute statistics of the first rows, and sum these rows by class."""
-        raw = np.array(self._raw(0, n_rows), np.float64)
-        x = torch.from_numpy(raw).to(self.device)
-        labels = self._labels[:n_rows]
+        raw, labels = self._raw(0, n_rows), self._labels[:n_rows]
+        x = as_doubles(raw, self.device)
         self._maps = [member.mapping(x, labels) for member in self.members]
         self._sums.zero_()
         self._counts = np.zeros_like(self._counts)

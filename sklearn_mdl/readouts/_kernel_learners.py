@@ -15,14 +15,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.kernels.settled import RECENT, SettledRidge
-from sklearn_mdl._core.numerics import memory_of
+from sklearn_mdl._core.numerics import as_doubles, memory_of
 from sklearn_mdl._core.stream.learner import Report, State
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import (
@@ -257,8 +256,7 @@ class KernelLearner(RowLearner):
         self._scaler.refresh(self._raw(start, n_rows))
         whitened = [s for s in self.views if s in WHITENED]
         if whitened:
-            rows = np.array(self._raw(0, n_rows), np.float64)
-            x = torch.from_numpy(rows).to(self.device)
+            x = as_doubles(self._raw(0, n_rows), self.device)
             for scaling in whitened:
                 self._scaler.whiten(scaling, x, self._labels[:n_rows])
 

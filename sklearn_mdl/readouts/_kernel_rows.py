@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.whitening import MAX_VALUES, Whitening, whitening
-from sklearn_mdl._core.numerics import flushed_denormals
+from sklearn_mdl._core.numerics import as_doubles
 from sklearn_mdl._core.stream.scaling import RunningStandardizer, Scaling
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import last_restart
@@ -212,8 +212,7 @@ class RowScaler:
         refresh after a feature has varied. "unit" rows are divided by their length.
         With None, rows stay raw.
         """
-        with flushed_denormals(False):
-            x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
+        x = as_doubles(rows, device)
         if scaling is None:
             return x
         if scaling == "unit":

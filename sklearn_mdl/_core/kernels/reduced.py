@@ -192,8 +192,7 @@ class ReducedRidge:
         features, beyond = self._features(cross, own)
         joined = self._times_covariance(features)
         means = added_products(None, features, self.weights)
-        explained = (joined * features).sum(2)
-        variances = explained + beyond + self.alphas[:, None]
+        variances = (joined * features).sum(2) + beyond + self.alphas[:, None]
         if pending is None:
             return means, variances
         n_own = pending.errors.shape[1]

@@ -160,8 +160,7 @@ class NetworkLearner(Learner):
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return everything learned, keyed by the column and by name."""
         tensors = {"n_steps": torch.tensor(self.n_steps), **self._tensors()}
-        state = self.net.optimizer_.state_dict()["state"]
-        for i, moments in state.items():
+        for i, moments in self.net.optimizer_.state_dict()["state"].items():
             for name, value in moments.items():
                 if value is not None:
                     tensors[f"{OPTIMIZER}.{i}.{name}"] = torch.as_tensor(value)

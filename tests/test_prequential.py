@@ -27,6 +27,7 @@ from sklearn_mdl._core.stream.steps import (
     ReplayStreams,
     prequential_steps,
     score_segment,
+    usable,
 )
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.stream.threads import SEGMENT, PassSettings
@@ -407,6 +408,41 @@ def test_a_learner_may_predict_row_by_row_and_observe_every_label():
             proba = (np.sum(y[:t] == y[t]) + pseudo) / (t + C * pseudo)
             loss = run.trace.losses[t, k]
             assert loss == pytest.approx(-math.log(proba), rel=1e-12)
+
+
+def test_learners_by_row_predict_the_rows_of_a_group_together():
+    X, y = numbered(12)
+    learner, (state, outcome) = RowByRow(columns=(0, 1)), path_of(X)
+    state.rows.schedule.append(0, np.repeat([0, 1, 2], [1, 6, 5]))
+    steps = prequential_steps(learner, state, outcome, 12)
+    score_segment([steps], torch.as_tensor(y))
+    # Four rows at most; and all rows of a group again, when their labels are known.
+    n_rows = [x.shape[1] for x in learner.predicted]
+    assert n_rows == [1, 4, 2, 6, 4, 1, 5]
+    assert learner.observed == [y[:1].tolist(), y[1:7].tolist(), y[7:].tolist()]
+
+
+class FailingByRow(Failing, RowByRow):
+    """A diary that predicts row by row, and one row not at all."""
+
+
+def test_sound_predictions_of_learners_by_row_are_not_checked_again(monkeypatch):
+    (X, y), checked = numbered(10), []
+
+    def noted(values, failed, outcome):
+        checked.append(values.shape[1])
+        return usable(values, failed, outcome)
+
+    monkeypatch.setattr("sklearn_mdl._core.stream.steps.usable", noted)
+    for learner, n_checked in (
+        (RowByRow(), []),
+        (FailingByRow(3), [1] * 7),
+        (Diary(), [4, 4, 4]),
+    ):
+        checked.clear()
+        steps = prequential_steps(learner, *path_of(X), 10)
+        score_segment([steps], torch.as_tensor(y))
+        assert checked == n_checked
 
 
 @pytest.mark.parametrize("rows_ahead", [1, 3, 4, 7, RowsAhead(6, 3)])

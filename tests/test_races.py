@@ -198,6 +198,8 @@ def test_the_share_by_which_one_may_be_behind_falls_with_the_root_of_the_example
     # A share of half the lowest loss, and one of a kind that the pool needs.
     stay = race.survivors(losses, [np.array([3, 4])], unit=50.0)
     assert stay.tolist() == [True, True, False, True, False, False]
+    stay = race.survivors(np.array([100.0, 111.0, 111.5]))
+    assert stay.tolist() == [True, True, False]
 
 
 def test_the_limit_of_the_pool_grows_with_the_root_of_the_examples():
@@ -223,6 +225,20 @@ def test_a_closed_form_readout_stays_for_the_pool_or_as_the_best():
         assert stay(needed, 200) == [0, 1, 2, 3, 4]
     exact = Race(tolerance=0.0, slack=0.0, min_readouts=1)
     assert exact.survivors(np.array([1.0, 2.0, 1.0])).tolist() == [True, False, True]
+    exact.set_params(min_readouts=4)  # the first ones of many that are equal
+    assert np.flatnonzero(exact.survivors(np.r_[0.0, np.ones(99)])).tolist() == [
+        0,
+        1,
+        2,
+        3,
+    ]
+
+
+def test_experts_retire_after_min_samples_and_where_their_number_doubles():
+    race = Race(min_samples=64)
+    counts = [race.next_count(n, 16) for n in (0, 63, 64, 127, 128)]
+    assert counts == [64, 64, 128, 128, 256]
+    assert race.next_count(0, 48) == 96
 
 
 def test_a_race_knows_which_readouts_learn_in_closed_form(monkeypatch):

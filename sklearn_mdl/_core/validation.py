@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import compress
 from numbers import Integral, Real
 from typing import Any
 
@@ -238,7 +239,7 @@ def as_labels(y: Any, title: str = "y") -> Any:
             "pass [str(label) for label in y]"
         )
     whole = [isinstance(v, Integral) and not isinstance(v, bool) for v in numbers]
-    large = [v for v, is_whole in zip(numbers, whole, strict=True) if is_whole]
+    large = list(compress(numbers, whole))
     if not all(whole):
         if any(abs(v) > LARGE for v in large) and not any(is_text):
             raise ValueError(

@@ -41,7 +41,7 @@ def columns_of(ranking: RankStatistics) -> list[str]:
 
 def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
     """Return a dictionary per cell whose keys are the names of :func:`columns_of`."""
-    columns, codes = columns_of(ranking), np.moveaxis(ranking.order_codelengths_, 1, -1)
+    codes, columns = np.moveaxis(ranking.order_codelengths_, 1, -1), columns_of(ranking)
     ranks = np.moveaxis(rankdata(tied(codes), axis=-1, nan_policy="omit"), -1, 1)
     return [
         {

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_mdl._core.tables import Table
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -67,17 +69,15 @@ class NamedResult(ABC):
         """Return the settings and the first rows of the table."""
         columns = self._columns()
         rows = list(zip(*columns.values(), strict=True))
-        texts = [list(columns), *([_text(x) for x in row] for row in rows[:MOST_ROWS])]
-        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        texts = [[_text(x) for x in row] for row in rows[:MOST_ROWS]]
+        n_left = sum(isinstance(x, str) for row in rows[:1] for x in row)
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         settings = [f"{n}={x:g}" for n, x in values.items() if isinstance(x, Real)]
-        lines = [f"{type(self).__name__}({', '.join(settings)})"]
-        for row in texts:
-            padded = [_pad(x, width) for x, width in zip(row, widths, strict=True)]
-            lines.append("  ".join(["", *padded]).rstrip())
+        table = Table(list(columns), texts, n_left).to_text()
+        shown = f"{type(self).__name__}({', '.join(settings)})\n{table}"
         if len(rows) > MOST_ROWS:
-            lines.append(f"  {MOST_ROWS} of {len(rows)} rows: call to_frame() for all")
-        return "\n".join(lines)
+            shown += f"\n  {MOST_ROWS} of {len(rows)} rows: call to_frame() for all"
+        return shown
 
     def _encoders(self, places: Sequence[int] | Pairs) -> list[object]:
         return [self.encoder_names[i] if self.encoder_names else int(i) for i in places]
@@ -108,9 +108,3 @@ class NamedResult(ABC):
 
 def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _pad(text: str, width: int) -> str:
-    number = text.lstrip("-")
-    is_number = number[:1].isdigit() or number in ("nan", "inf")
-    return text.rjust(width) if is_number else text.ljust(width)

@@ -117,8 +117,8 @@ def _backward(
         mixture.advance(Coding.of(block_from(start)))
     odds, last = mixture.odds.weights, [part.weights for part in mixture.filters]
     messages: list[Floats | None] = [None] * len(components)
-    for start, parts in zip(starts[::-1], checkpoints[::-1], strict=True):
-        block = block_from(start)
+    for start in starts[::-1]:
+        block, parts = block_from(start), checkpoints.pop()
         mean = np.zeros_like(block)
         for j, part in enumerate(parts):
             if isinstance(part, CumulativeFilter):  # one expert for the whole stream

@@ -84,8 +84,7 @@ def first_difference(
             for key in {**now, **was}
         ]
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        both = enumerate(zip(was, now, strict=True))
-        inner = [(*values, f"{name}[{i}]") for i, values in both]
+        inner = [(was[i], now[i], f"{name}[{i}]") for i in range(len(was))]
     else:
         # == is not enough, since True == 1.
         same = isinstance(was, bool) == isinstance(now, bool) and bool(was == now)

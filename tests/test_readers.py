@@ -196,8 +196,9 @@ def message(path, **options):
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_every_format_gives_back_what_was_stored(tmp_path, write):
-    found = load_representations(write(tmp_path))
+def test_every_format_gives_back_what_was_stored(tmp_path, write, monkeypatch):
+    path = write(tmp_path)
+    found = load_representations(path)
     assert list(found.datasets) == ["study"]
     features, labels = found.datasets["study"]
     assert {name: X.shape[1] for name, X in features.items()} == WIDTHS
@@ -207,6 +208,11 @@ def test_every_format_gives_back_what_was_stored(tmp_path, write):
     if found.ids:
         assert_array_equal(found.ids["study"], IDS)
     assert "study: 40 rows, 2 classes" in str(found)
+    if path.is_dir():
+        (path / "inside").mkdir()
+        for folder, name in ((path, "."), (path / "inside", "..")):
+            monkeypatch.chdir(folder)
+            assert str(load_representations(name)) == str(found)
 
 
 @pytest.mark.parametrize("write", WRITERS)

@@ -156,6 +156,8 @@ def load_representations(
     if is_anndata(source):
         return parts.joined("AnnData", _of_anndata(source, wanted), missing)
     path = Path(source)  # type: ignore[arg-type]
+    if path.name in ("", ".."):  # names of folders become names of datasets
+        path = path.resolve()
     for reader in () if is_dataset(path) else READERS:
         if places := reader.find(path):
             found = [part for place in places for part in reader.read(place, wanted)]

@@ -289,7 +289,7 @@ def test_codes_that_are_not_shorter_than_that_of_the_labels_are_named():
 
 def test_codes_that_differ_by_rounding_errors_are_tied():
     nats = np.array([[3.0, 1.0007, 1.0, 1.0014, np.inf, np.nan, np.inf]])
-    expected = [[3.0, 1.0, 1.0, 1.0, np.inf, np.nan, np.inf]]
+    expected = [[3.0, 1.0, 1.0, 1.0014, np.inf, np.nan, np.inf]]
     np.testing.assert_array_equal(tied(nats), expected)
 
 

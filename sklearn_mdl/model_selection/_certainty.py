@@ -241,14 +241,18 @@ class Losses(NamedTuple):
 
 
 def tied(nats: Floats) -> Floats:
-    """Return codelengths (..., n_encoders), equal if they only differ by rounding."""
+    """Return codelengths (..., n_encoders), equal if they only differ by rounding.
+
+    From the shortest code on, each code that is less than `ROUNDING` nats longer than
+    the one before becomes equal to it.
+    """
     order = np.argsort(nats, -1)
-    ordered = np.take_along_axis(nats, order, -1)
-    with np.errstate(invalid="ignore"):  # infinite codes
-        is_first = ~(np.diff(ordered, prepend=-np.inf) < ROUNDING)
-    firsts = np.maximum.accumulate(is_first * np.arange(nats.shape[-1]), -1)
-    result = np.empty_like(nats)
-    np.put_along_axis(result, order, np.take_along_axis(ordered, firsts, -1), -1)
+    ordered, result = np.take_along_axis(nats, order, -1), np.empty_like(nats)
+    for e in range(1, nats.shape[-1]):
+        shorter, own = ordered[..., e - 1], ordered[..., e]
+        with np.errstate(invalid="ignore"):  # infinite codes
+            np.copyto(own, shorter, where=own - shorter < ROUNDING)
+    np.put_along_axis(result, order, ordered, -1)
     return result
 
 

@@ -18,6 +18,8 @@ from sklearn_mdl._core.stream import (
     scaling as scaling_module,
 )
 from sklearn_mdl._core.stream.samples import SampleStore, is_mapped
+from sklearn_mdl.model_selection import EncoderRace
+from sklearn_mdl.switcher._split import folder_of
 
 WIDTH = 3
 laws = settings(deadline=None, max_examples=50)
@@ -449,3 +451,22 @@ def test_a_stream_of_a_million_rows_grows_by_little_but_its_store(tmp_path):
     assert peak - early < 214_000, f"RssAnon grew from {early} to {peak} kB"
     (rows,) = tmp_path.rglob("features.npy")
     assert rows.stat().st_size >= 4 * 64 * 10**6
+
+
+def test_relative_folders_stay_where_they_were_made(tmp_path, monkeypatch):
+    X, y = numbered_rows(40) % 7, np.arange(40) % 2
+    start, other = tmp_path / "start", tmp_path / "other"
+    start.mkdir()
+    other.mkdir()
+    monkeypatch.chdir(start)
+    switcher = MDLReadoutSwitcher([LinearReadout()], store="kept", random_state=0)
+    race = EncoderRace(["x", "z"], 2, folder="race")
+    switcher.partial_fit(X[:20], y[:20], classes=[0, 1])
+    race.update({"x": X[:20], "z": X[:20]}, y[:20])
+    monkeypatch.chdir(other)
+    switcher.partial_fit(X[20:], y[20:])
+    race.update({"x": X[20:], "z": X[20:]}, y[20:])
+    assert (switcher.n_samples_seen_, race.n_labels_) == (40, 40)
+    with folder_of(None, "parts") as folder:  # also for workers
+        assert folder.parent == other / "parts"
+    assert [path.name for path in other.iterdir()] == ["parts"]

@@ -307,9 +307,9 @@ def folder_of(
         with TemporaryDirectory(
             prefix=".parts-", dir=root, ignore_cleanup_errors=True
         ) as name:
-            yield Path(name)
+            yield Path(name).absolute()  # workers may be in another folder
         return
     folder = checkpoint.path.with_name(f"{checkpoint.name}-parts")
     with exclusive(folder):
-        yield folder
+        yield folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)  # not reached if the pass was interrupted

@@ -380,9 +380,9 @@ class PoolPass(GroupPass):
         rows, classes = self._checked(log_proba, labels)
         codelengths = np.empty(len(rows))
         weights = np.empty((len(rows), self._shape[0]))
-        for i, (row, label) in enumerate(zip(rows, classes, strict=True)):
+        for i, row in enumerate(rows):
             weights[i] = self.weights
-            _, codelengths[i] = self.observe(np.exp(row), label)
+            _, codelengths[i] = self.observe(np.exp(row), classes[i])
         return PoolTrace(float(codelengths.sum()), codelengths, weights)
 
     def _with_floor(self, proba: Floats) -> Floats:

@@ -196,11 +196,9 @@ def _exact_p_values(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Fl
     # Twice an average rank is an integer.
     doubled = np.sort(np.rint(2 * ranks).astype(np.intp))
     smaller = np.rint(2 * rank_sums.min(axis=1)).astype(np.intp)
-    one_sided = [
-        _sum_distribution(tuple(row))[at]
-        for row, at in zip(doubled.tolist(), smaller.tolist(), strict=True)
-    ]
-    return np.asarray(np.minimum(2 * np.array(one_sided), 1.0))
+    sums = map(_sum_distribution, map(tuple, doubled.tolist()))
+    one_sided = np.array([shares[smaller[i]] for i, shares in enumerate(sums)])
+    return np.asarray(np.minimum(2 * one_sided, 1.0))
 
 
 @lru_cache(maxsize=1024)

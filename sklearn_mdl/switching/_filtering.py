@@ -147,9 +147,9 @@ class MarkovFilter:
             return Followed(weights, codelengths)
         coding, done = Coding.of(losses), 0
         weights = np.empty((len(places), len(self.w)))
-        for i, (place, steps) in enumerate(zip(places, n_ahead.tolist(), strict=True)):
+        for i, place in enumerate(places):
             self.advance(coding.part(slice(done, place)))
-            weights[i], done = self.ahead(steps), place
+            weights[i], done = self.ahead(int(n_ahead[i])), place
         self.advance(coding.part(slice(done, None)))
         return Followed(weights, coding.codelengths)
 

@@ -12,7 +12,6 @@ Evaluating Representations with Readout Model Switching, ICLR.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -116,10 +115,7 @@ def best_sequence(
     array = _awake_only(losses)
     components = checked_components(prior, len(array), array.shape[1], weights)
     paths = [most_probable_path(c.prior, c.w, array) for c in components]
-    scores = [
-        math.log(component.probability) + score
-        for component, (score, _) in zip(components, paths, strict=True)
-    ]
+    scores = np.log([c.probability for c in components]) + [score for score, _ in paths]
     return _with_cost(paths[int(np.argmax(scores))][1], array, components)
 
 

@@ -373,14 +373,14 @@ def score_segment(steps: Sequence[Steps], labels: Tensor) -> list[Tensor]:
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]
         predicted = [b.new_empty(len(b), len(labels), b.shape[2]) for b in blocks]
-        starts, end = [0 for _ in steps], 0  # of the current blocks
+        ends, end = [b.shape[1] for b in blocks], 0  # of the current blocks
         while end < len(labels):
-            stops = [s + b.shape[1] for s, b in zip(starts, blocks, strict=True)]
-            end = min(stops)
+            end = min(ends)
             for i, each in enumerate(steps):
-                if stops[i] == end:
-                    predicted[i][:, starts[i] : end] = blocks[i]
+                if ends[i] == end:
+                    start = end - blocks[i].shape[1]
+                    predicted[i][:, start:end] = blocks[i]
                     with suppress(StopIteration):  # after the last row
-                        blocks[i] = each.send(labels[starts[i] : end])
-                    starts[i] = end
+                        blocks[i] = each.send(labels[start:end])
+                    ends[i] = end + blocks[i].shape[1]
     return predicted

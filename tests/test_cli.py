@@ -421,7 +421,7 @@ def test_rank_refuses_an_unusable_directory_before_it_scores(study, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "cells" not in err
-    assert "Results must go to a folder" in err
+    assert "out must be a folder, but" in err
     assert "out" in err
     assert len(err.splitlines()) == 1
 

@@ -168,6 +168,12 @@ def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tm
     (given,) = protected([closed])  # only one frame is left
     given.paste(7, (0, 0, *given.size))
     assert (given.getpixel((0, 0)), closed.getpixel((0, 0))) == (7, 0)
+    path = tmp_path / "moving.tif"
+    first.save(path, save_all=True, append_images=others)
+    path.write_bytes(path.read_bytes()[:340])
+    with Image.open(path) as cut:
+        protected([cut])
+        assert cut.tell() == 0
     path = tmp_path / "cut.jpg"
     noise = np.random.default_rng(0).integers(256, size=(64, 64, 3), dtype=np.uint8)
     Image.fromarray(noise).save(path)

@@ -1,5 +1,6 @@
 """Bad input gets one sentence that says what was required and what to do."""
 
+import os
 import re
 import signal
 import sys
@@ -19,6 +20,7 @@ from sklearn_mdl import (
     RepresentationScorer,
 )
 from sklearn_mdl.encoders import image_rows
+from sklearn_mdl.switcher import check_losses_path
 
 READOUTS = [LinearReadout(n_replay_streams=1), MLPReadout((3,), n_replay_streams=1)]
 
@@ -159,6 +161,16 @@ def test_a_folder_that_cannot_be_made_is_named_with_the_cure(name):
     match = r"folder must be writable .* pass another folder: '/proc/nowhere/"
     with pytest.raises(OSError, match=match):
         switcher(**{name: "/proc/nowhere"}).fit(*data())
+
+
+def test_a_folder_that_is_not_writable_is_refused_before_a_pass(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for call in (
+        switcher(store=tmp_path).fit,
+        lambda X, y: check_losses_path(tmp_path / "losses.npy"),
+    ):
+        with pytest.raises(OSError, match=r"must be writable .*another folder"):
+            call(*data())
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the demo and write its results."""
+    from sklearn_mdl._core.io.whole_files import make_folder
     from sklearn_mdl.cli._demo_ranking import run_demo
 
-    _options.make_folder(options.out)
+    make_folder(options.out)
     scorer = run_demo(n_orders=options.n_orders, n_jobs=options.n_jobs)
     print_results(scorer, options.out)

@@ -290,16 +290,6 @@ def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
             )
 
 
-def make_folder(path: Path) -> None:
-    """Create the folder for results before the run, to raise errors early."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise FileExistsError(
-            f"Results must go to a folder, got the file {str(path)!r}; change --out"
-        ) from error
-
-
 def check_output(
     path: Path,
     inputs: Iterable[Path | None],

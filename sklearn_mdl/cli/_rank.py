@@ -80,7 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Rank the encoders at a path and write the results, or only list the runs."""
     # This import takes long, so it is not at the top.
-    from sklearn_mdl._core.io.whole_files import refuse_foreign_in
+    from sklearn_mdl._core.io.whole_files import make_folder, refuse_foreign_in
 
     _options.check_outside(options.features, options.out)
     _check_pairs(options)
@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
         # dry_run may raise, so print nothing before.
         print(representations, scorer.dry_run(datasets), sep="\n\n")
         return
-    _options.make_folder(options.out)
+    make_folder(options.out)
     written = {*sklearn_mdl.report.RESULTS}
     refuse_foreign_in(
         options.out, written if options.accuracy else written - {"protocols.csv"}

@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of stored losses under each of the priors."""
     # This import takes long, so it is not at the top.
-    from sklearn_mdl._core.io.whole_files import filled, refuse_foreign_in
+    from sklearn_mdl._core.io.whole_files import filled, make_folder, refuse_foreign_in
 
     texts = options.prior or ["learned-share"]
     priors = {text: _options.parse_prior(text) for text in texts}
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
         outputs = [path for stem in stems for path in _files(options.out / stem)]
         sidecar = options.losses.with_suffix(".json")
         _options.check_apart(outputs, (options.losses, sidecar))
-        _options.make_folder(options.out)
+        make_folder(options.out)
         refuse_foreign_in(options.out, [path.name for path in outputs])
     titles = [text + (POOLED if stored.mixtures else "") for text in priors]
     width = max(len("best readout"), *map(len, titles))

@@ -306,10 +306,12 @@ def protected(data: Any) -> Any:
 
 def _image_copy(image: Any) -> Any:
     """Return a copy of an image with one frame, with its file name and format."""
-    kept = {}
+    kept, frame = {}, image.tell()
     for name in ("filename", "format", "n_frames", "is_animated"):
-        with suppress(Exception):  # a closed file cannot count its frames
+        with suppress(Exception):  # a closed or damaged file cannot count its frames
             kept[name] = getattr(image, name)
+    with suppress(Exception):
+        image.seek(frame)  # counting the frames of a damaged file may move on
     if kept.get("n_frames", 1) == 1:
         image = image.copy()
         vars(image).update(kept)

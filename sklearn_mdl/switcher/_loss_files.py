@@ -18,7 +18,7 @@ import sklearn_mdl.switching
 from sklearn_mdl._core.io.formats import NewerFormat, check_format, kind_of, with_format
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.reading import DAMAGED_HEADER
-from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
+from sklearn_mdl._core.io.whole_files import make_folder, refuse_foreign, replaced
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.switcher._repooling import opened, stored_mixtures
 from sklearn_mdl.switcher._stored_losses import StoredLosses
@@ -244,6 +244,7 @@ def check_losses_path(path: str | Path) -> Path:
             f"Losses must be written to a folder that exists, got {str(path)!r}; "
             f"call Path({str(path.parent)!r}).mkdir(parents=True)"
         )
+    make_folder(path.parent)  # raises if it is not writable
     for file in (path, sidecar):
         if file.is_dir():
             raise invalid("path", "a file, not a folder", str(file), "pass 'new.npy'")

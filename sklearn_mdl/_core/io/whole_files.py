@@ -6,6 +6,7 @@ their content or, in a user-given folder, by the list of names in ``.sklearn_mdl
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -210,10 +211,12 @@ def make_folder(folder: Path) -> None:
     ValueError
         If the path or one of its parents is a file.
     OSError
-        If the folder cannot be created.
+        If the folder cannot be created, or is not writable.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (FileExistsError, NotADirectoryError) as error:
         file = next(path for path in (folder, *folder.parents) if path.exists())
         raise ValueError(

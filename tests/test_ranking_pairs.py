@@ -354,13 +354,14 @@ def test_a_long_table_prints_its_first_rows_and_the_number_of_all():
     assert len(repr(pairwise_wilcoxon(table[:, :6])).splitlines()) == 2 + 15
     twenty = rank_intervals(np.tile(np.arange(20), (2, 1)), n_resamples=2)
     assert len(repr(twenty).splitlines()) == 2 + 20
+    assert repr(twenty).startswith("RankIntervals(level=0.9, n_resamples=2)\n")
 
 
 def test_names_are_printed_to_the_left_and_numbers_to_the_right():
     result = pairwise_wilcoxon(np.random.default_rng(0).uniform(1, 2, size=(5, 3)))
     for names, row in (
         ([], "      0       1 "),
-        (["a", "b" * 5, "c"], "  a      bbbbb   "),
+        (["a", "b" * 5, "c"], "  a      bbbbb     "),
     ):
         _, head, *rows = repr(result.named(names, [])).splitlines()
         assert head.startswith("  first  second  median_log_ratio")

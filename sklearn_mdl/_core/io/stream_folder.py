@@ -39,7 +39,7 @@ class StreamFolder:
     """
 
     def __init__(self, root: Path, about: Mapping[str, object]) -> None:
-        self.root = root.absolute()
+        self.root = root
         self.about = about
         self.stream = secrets.token_hex(16)
         self.name = self.stream[:16]

@@ -453,17 +453,24 @@ def test_a_stream_of_a_million_rows_grows_by_little_but_its_store(tmp_path):
     assert rows.stat().st_size >= 4 * 64 * 10**6
 
 
-def test_relative_folders_of_races_stay_where_they_were_made(tmp_path, monkeypatch):
+def test_pickles_with_relative_folders_may_move_together_with_them(
+    tmp_path, monkeypatch
+):
     X, y = numbered_rows(40) % 7, np.arange(40) % 2
     start, other = tmp_path / "start", tmp_path / "other"
     start.mkdir()
-    other.mkdir()
     monkeypatch.chdir(start)
+    switcher = MDLReadoutSwitcher([LinearReadout()], store="kept", random_state=0)
     race = EncoderRace(["x", "z"], 2, folder="race")
+    switcher.partial_fit(X[:20], y[:20], classes=[0, 1])
     race.update({"x": X[:20], "z": X[:20]}, y[:20])
+    content = pickle.dumps((switcher, race))
+    with folder_of(None, "parts") as folder:  # workers may be elsewhere
+        assert folder.parent == start / "parts"
+    monkeypatch.chdir(tmp_path)
+    start.rename(other)
     monkeypatch.chdir(other)
+    switcher, race = pickle.loads(content)
+    switcher.partial_fit(X[20:], y[20:])
     race.update({"x": X[20:], "z": X[20:]}, y[20:])
-    assert race.n_labels_ == 40
-    with folder_of(None, "parts") as folder:  # also for workers
-        assert folder.parent == other / "parts"
-    assert [path.name for path in other.iterdir()] == ["parts"]
+    assert (switcher.n_samples_seen_, race.n_labels_) == (40, 40)

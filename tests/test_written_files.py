@@ -270,7 +270,6 @@ OWN_NAMES = {
     "_core/stream/part.py",
     "_core/stream/samples.py",
     "_core/stream/trace.py",
-    "cli/_options.py",  # makes a folder
     "encoders/_cache.py",
     "model_selection/_store.py",
     "switcher/_split.py",

@@ -93,11 +93,6 @@ WRITERS = {
         ["message"],
         "the file that --out names, replaced if it is a message",
     ),
-    "cli/_options.py": (
-        ["mkdir"],
-        [],
-        "the folder that --out names",
-    ),
     "cli/_remix.py": (
         ["np.save", "savefig"],
         [".npy", ".csv", ".png"],

@@ -305,7 +305,7 @@ def protected(data: Any) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return a copy of an image with one frame, with its file name and format."""
+    """Return a copy with file name and format, or an image of several frames."""
     kept, frame = {}, image.tell()
     for name in ("filename", "format", "n_frames", "is_animated"):
         with suppress(Exception):  # a closed or damaged file cannot count its frames

@@ -54,7 +54,7 @@ class RaceFolder:
     """
 
     def __init__(self, path: Path, about: Json) -> None:
-        self.path, self.about = path.absolute(), about
+        self.path, self.about = path, about
         self._key = digest_of(about)
         self._updates: list[Path] = []  # files that this race has read or written
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_mdl._core.tables import Table
-
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -69,15 +67,17 @@ class NamedResult(ABC):
         """Return the settings and the first rows of the table."""
         columns = self._columns()
         rows = list(zip(*columns.values(), strict=True))
-        texts = [[_text(x) for x in row] for row in rows[:MOST_ROWS]]
-        n_left = sum(isinstance(x, str) for row in rows[:1] for x in row)
+        texts = [list(columns), *([_text(x) for x in row] for row in rows[:MOST_ROWS])]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         settings = [f"{n}={x:g}" for n, x in values.items() if isinstance(x, Real)]
-        table = Table(list(columns), texts, n_left).to_text()
-        shown = f"{type(self).__name__}({', '.join(settings)})\n{table}"
+        lines = [f"{type(self).__name__}({', '.join(settings)})"]
+        for row in texts:
+            padded = [_pad(x, width) for x, width in zip(row, widths, strict=True)]
+            lines.append("  ".join(["", *padded]).rstrip())
         if len(rows) > MOST_ROWS:
-            shown += f"\n  {MOST_ROWS} of {len(rows)} rows: call to_frame() for all"
-        return shown
+            lines.append(f"  {MOST_ROWS} of {len(rows)} rows: call to_frame() for all")
+        return "\n".join(lines)
 
     def _encoders(self, places: Sequence[int] | Pairs) -> list[object]:
         return [self.encoder_names[i] if self.encoder_names else int(i) for i in places]
@@ -108,3 +108,9 @@ class NamedResult(ABC):
 
 def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _pad(text: str, width: int) -> str:
+    number = text.lstrip("-")
+    is_number = number[:1].isdigit() or number in ("nan", "inf")
+    return text.rjust(width) if is_number else text.ljust(width)

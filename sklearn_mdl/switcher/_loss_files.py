@@ -239,12 +239,12 @@ def check_losses_path(path: str | Path) -> Path:
     """Return the path if losses can be written there; otherwise raise."""
     path = _checked_suffix(path)
     sidecar = path.with_suffix(".json")
-    if not path.parent.is_dir():
+    if not path.parent.exists():
         raise FileNotFoundError(
             f"Losses must be written to a folder that exists, got {str(path)!r}; "
             f"call Path({str(path.parent)!r}).mkdir(parents=True)"
         )
-    make_folder(path.parent)  # raises if it is not writable
+    make_folder(path.parent)  # raises if it is a file or not writable
     for file in (path, sidecar):
         if file.is_dir():
             raise invalid("path", "a file, not a folder", str(file), "pass 'new.npy'")

@@ -179,7 +179,7 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
 
 
 def as_doubles(rows: np.ndarray, device: object) -> Tensor:
-    """Return rows as float64, including denormal numbers."""
+    """Convert rows to float64 without flushing denormal numbers to zero."""
     with flushed_denormals(False):
         return torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
 

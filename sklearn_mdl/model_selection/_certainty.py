@@ -243,8 +243,8 @@ class Losses(NamedTuple):
 def tied(nats: Floats) -> Floats:
     """Return codelengths (..., n_encoders), equal if they only differ by rounding.
 
-    From the shortest code on, each code takes with it all codes that are less than
-    `ROUNDING` nats longer. The next longer code begins another group.
+    Codes are grouped from the shortest on. A group contains all codes that are less
+    than `ROUNDING` nats longer than its shortest code, and become equal to it.
     """
     order = np.argsort(nats, -1)
     ordered, result = np.take_along_axis(nats, order, -1), np.empty_like(nats)

@@ -305,7 +305,10 @@ def protected(data: Any) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return a copy with file name and format, or an image of several frames."""
+    """Return a copy with the same file name and format.
+
+    An image of several frames is returned unchanged.
+    """
     kept, frame = {}, image.tell()
     for name in ("filename", "format", "n_frames", "is_animated"):
         with suppress(Exception):  # a closed or damaged file cannot count its frames

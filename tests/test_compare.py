@@ -33,6 +33,7 @@ from sklearn_mdl.encoders import _timm
 from sklearn_mdl.model_selection import rounded
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.report import Comparison, _compare
+from sklearn_mdl.report._encoders import named_encoders
 
 WINE = load_wine(return_X_y=True)
 ROWS = np.random.default_rng(0).permutation(178)[:60]
@@ -64,6 +65,8 @@ def code(features, y=Y, **options):
 def test_arrays():
     assert set(names({"clip": A, "dino": torch.as_tensor(B)}, y=Y)) == {"clip", "dino"}
     assert set(names([A, B], y=Y)) == {"encoder 1", "encoder 2"}
+    given = named_encoders(["a/x #3.npy", "x.npy", "b/x.npy", "c/x.npy"])
+    assert list(given) == ["x #3", "x", "x #4", "x #5"]
     with pytest.raises(TypeError, match=r"got none; write compare\(\{'clip': A, "):
         compare({"clip": A}, Y)
     line = r"compare\(\{'clip': A, 'dino': B\}, y=y\)"

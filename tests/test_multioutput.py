@@ -399,6 +399,17 @@ def test_words_and_numbers_may_stand_side_by_side(fitted):
     assert set(predicted[:, 0]) == {"no", "yes"}
     assert predicted[:, 1].tolist() == fitted.predict(X)[:, 1].tolist()
     assert found.score(X, frame) == np.mean((predicted == frame.to_numpy()).all(1))
+    codes = pd.Categorical(np.array(["01", "1"])[Y[:, 0]])
+    frame = pd.DataFrame(
+        {"code": codes, "id": Y[:, 1] + 2**60, "large": Y[:, 1].astype(float)}
+    )
+    found = several(shuffle=True).fit(X, frame.assign(flag=Y[:, 0] == 1))
+    expected = [["01", "1"], [2**60, 2**60 + 1], [0.0, 1.0], [False, True]]
+    assert [known.tolist() for known in found.classes_] == expected
+    assert_array_equal(found.output_codelengths_[:2], fitted.output_codelengths_[:2])
+    frame.loc[3, "large"] = None
+    with pytest.raises(ValueError, match=r"Column 2 of y must hold a label .* row 3"):
+        several().fit(X, frame)
 
 
 def test_names_of_features_are_kept_and_compared():

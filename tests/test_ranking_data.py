@@ -21,7 +21,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_wine
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import Normalizer, StandardScaler, normalize
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    StandardScaler,
+    normalize,
+)
 
 from sklearn_mdl import (
     LinearReadout,
@@ -156,30 +161,53 @@ def test_data_of_polars_are_copied():
     assert column[0] == 1
 
 
-def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tmp_path):
+def test_images_of_several_frames_reach_encoders_as_they_are(tmp_path):
     path = tmp_path / "moving.gif"
     first, *others = [Image.new("L", (4, 4), 80 * i) for i in range(3)]
     first.save(path, save_all=True, append_images=others)
     with Image.open(path) as moving:
         (given,) = protected([moving])
         assert len(list(ImageSequence.Iterator(given))) == 3
+    first.save(tmp_path / "moving.tif", save_all=True, append_images=others)
+    for each in (path, tmp_path / "moving.tif"):
+        with Image.open(each) as edited:
+            edited.seek(1)
+            edited.thumbnail((2, 2))
+            assert protected([edited])[0] is edited
+            assert (edited.size, edited.tell()) == ((2, 2), 1)
     with Image.open(path) as closed:
         closed.load()
     (given,) = protected([closed])  # only one frame is left
     given.paste(7, (0, 0, *given.size))
     assert (given.getpixel((0, 0)), closed.getpixel((0, 0))) == (7, 0)
-    path = tmp_path / "moving.tif"
-    first.save(path, save_all=True, append_images=others)
-    path.write_bytes(path.read_bytes()[:340])
-    with Image.open(path) as cut:
-        protected([cut])
-        assert cut.tell() == 0
-    path = tmp_path / "cut.jpg"
-    noise = np.random.default_rng(0).integers(256, size=(64, 64, 3), dtype=np.uint8)
-    Image.fromarray(noise).save(path)
-    path.write_bytes(path.read_bytes()[:-1000])
-    with Image.open(path) as cut:
-        assert protected([cut])[0].size == (64, 64)
+
+
+@for_each("name", ["a.png", "a.jpg", "a.gif", "moving.tif"])
+def test_damaged_images_fail_for_every_encoder(name, tmp_path):
+    """PIL reports some errors only once, and then returns what it could decode."""
+    noise = np.random.default_rng(0).integers(256, size=(40, 32, 32), dtype=np.uint8)
+    images = [Image.fromarray(image) for image in noise]
+    path, more = tmp_path / name, images[1:3] if name == "moving.tif" else []
+    images[0].save(path, **({"save_all": True, "append_images": more} if more else {}))
+    content = bytearray(path.read_bytes())
+    if name == "a.png":
+        content[200:208] = bytes(x ^ 255 for x in content[200:208])
+    path.write_bytes(content if name == "a.png" else content[: len(content) // 2])
+
+    @FunctionTransformer
+    def pixels(images):
+        return np.stack([np.asarray(image).ravel()[::16] for image in images])
+
+    with Image.open(path) as images[7]:
+        for _ in range(2):
+            with pytest.raises(ValueError, match=f"{name} must hold a readable image"):
+                protected(images)
+        data = {"d": (images, np.arange(40) % 2)}
+        with pytest.raises(ValueError, match=r"2 failed: 'a' on 'd' .*readable"):
+            small().fit(data, {"a": pixels, "b": pixels})
+
+
+def test_copies_of_images_keep_what_belongs_to_them(tmp_path):
     faint = Image.new("P", (4, 4))
     faint.putpalette([10, 20, 30, 40], "RGBA")
     faint.save(tmp_path / "still.gif")
@@ -192,7 +220,7 @@ def test_images_of_several_frames_and_damaged_ones_reach_encoders_as_they_are(tm
         assert not hasattr(given[0], "filename")
     orientation = Image.Exif()
     orientation[274] = 6
-    Image.fromarray(noise).save(tmp_path / "turned.jpg", exif=orientation)
+    Image.new("RGB", (64, 64)).save(tmp_path / "turned.jpg", exif=orientation)
     with Image.open(tmp_path / "turned.jpg") as turned:
         turned.getexif()  # which PIL keeps
         (given,) = protected([turned])

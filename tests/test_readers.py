@@ -215,6 +215,19 @@ def test_every_format_gives_back_what_was_stored(tmp_path, write, monkeypatch):
             assert str(load_representations(name)) == str(found)
 
 
+@for_each("write", [eva, hear])
+def test_names_above_a_relative_path_are_those_of_folders(write, tmp_path, monkeypatch):
+    study = write(tmp_path) / "deep" / "study"
+    (study / "inside").mkdir()
+    wanted = str(load_representations(study))
+    assert "deep" in wanted
+    for folder, name in ((study, "../study"), (study / "inside", "../../study")):
+        monkeypatch.chdir(folder)
+        assert str(load_representations(name)) == wanted
+        with pytest.raises(FileNotFoundError, match="there is no 'nowhere"):
+            load_representations("nowhere/..")
+
+
 @pytest.mark.parametrize("write", WRITERS)
 def test_rows_without_a_label_are_counted_and_dropped_on_request(tmp_path, write):
     path, gaps = write(tmp_path, {3, 31}), [3, 31]
@@ -239,7 +252,7 @@ def test_splits_may_be_chosen(tmp_path, write):
     assert "got 'dev'" in message(path, splits=["dev"])
 
 
-@pytest.mark.parametrize("write", [h5ad, npz, parquet_file, hdf5, eva])
+@for_each("write", [h5ad, npz, parquet_file, hdf5, eva])
 def test_a_label_column_that_is_not_there_lists_those_that_are(tmp_path, write):
     text = message(write(tmp_path), label="age")
     there = {h5ad: "cell_type", hdf5: "location", eva: "target"}.get(write, "label")

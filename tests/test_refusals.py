@@ -1,9 +1,10 @@
 """Bad input gets one sentence that says what was required and what to do."""
 
-import os
 import re
 import signal
 import sys
+from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,9 @@ from sklearn_mdl import (
     MLPReadout,
     RepresentationScorer,
 )
+from sklearn_mdl._core.io import whole_files
+from sklearn_mdl._core.io.whole_files import make_folder
+from sklearn_mdl.cli._options import check_output
 from sklearn_mdl.encoders import image_rows
 from sklearn_mdl.switcher import check_losses_path
 
@@ -163,14 +167,23 @@ def test_a_folder_that_cannot_be_made_is_named_with_the_cure(name):
         switcher(**{name: "/proc/nowhere"}).fit(*data())
 
 
-def test_a_folder_that_is_not_writable_is_refused_before_a_pass(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_folder_that_is_not_writable_is_refused_before_a_pass():
     for call in (
-        switcher(store=tmp_path).fit,
-        lambda X, y: check_losses_path(tmp_path / "losses.npy"),
+        switcher(store="/proc").fit,
+        lambda X, y: check_losses_path(Path("/proc/losses.npy")),
+        lambda X, y: check_output(Path("/proc/message.mdl"), []),
+        lambda X, y: make_folder(Path("/proc")),
     ):
         with pytest.raises(OSError, match=r"must be writable .*another folder"):
             call(*data())
+
+
+def test_results_that_are_not_writable_are_refused_before_a_pass(tmp_path, monkeypatch):
+    monkeypatch.setattr(whole_files, "TemporaryFile", Mock(side_effect=PermissionError))
+    scorer = RepresentationScorer(switcher(), results=tmp_path)
+    with pytest.raises(OSError, match=r"must be writable .*another folder"):
+        scorer.fit({"d": ({"e": data()[0]}, data()[1])})
 
 
 @pytest.fixture

@@ -445,6 +445,7 @@ def test_all_that_diverge_are_reported():
         LinearReadoutRegressor(lr=1e38).fit(*data())
 
 
+@pytest.mark.filterwarnings("ignore:y is . in 1")
 @for_each("size", [0.0, 1e-298, 1e-200, 1e140])
 def test_labels_of_any_size_leave_all_finite(size):
     X, y = data()
@@ -547,6 +548,7 @@ def test_dates_with_any_index_become_numbers_as_the_message_says():
     assert list((y - y.min()) / np.timedelta64(1, "D")) == [0, 1, 2]
 
 
+@pytest.mark.filterwarnings("ignore:y is . in 1")
 @for_each("dtype", [np.float16, np.float32, np.int8, bool])
 def test_labels_of_any_type_are_taken_as_the_float64_that_they_are(dtype):
     X, y = data()
@@ -598,7 +600,8 @@ def test_labels_that_are_all_equal_make_no_readout_diverge():
     X, _ = data()
     pool = regressor_grid(lr=[1.0], likelihood=["gaussian", "student-t"])
     switcher = MDLReadoutSwitcherRegressor(pool, random_state=0)
-    switcher.fit(np.tile(X, (10, 1)), np.full(10 * len(X), 3.0))
+    with pytest.warns(UserWarning, match="^y is 3 in 1500 of 1500 rows, so any"):
+        switcher.fit(np.tile(X, (10, 1)), np.full(10 * len(X), 3.0))
     assert switcher.diverged_readouts_ == []
     assert np.isfinite(switcher.readout_losses_).all()
 

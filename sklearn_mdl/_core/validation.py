@@ -87,10 +87,7 @@ def warn_caller(message: str) -> None:
         messages.append(message)
         return
     frame, level = inspect.currentframe(), 1
-    while (
-        frame is not None
-        and frame.f_globals.get("__name__", "").partition(".")[0] in OWN
-    ):
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in OWN:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, UserWarning, stacklevel=level)
 
@@ -362,8 +359,7 @@ def _missing(values: Any) -> np.ndarray:
     array = values if isinstance(values, np.ndarray) else np.asarray(values, object)
     plain = np.asarray(array)
     if plain.dtype.kind in "OT":
-        each = np.fromiter(map(_is_missing, plain.flat), bool, plain.size)
-        missing = each.reshape(plain.shape)
+        missing = np.fromiter(map(_is_missing, plain.flat), bool).reshape(plain.shape)
     else:
         missing = plain != plain
     return np.asarray(missing | np.ma.getmaskarray(array))

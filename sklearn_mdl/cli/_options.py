@@ -300,13 +300,14 @@ def check_output(
     An existing file is refused unless ``is_ours`` returns True for it.
     """
     check_apart([path], inputs)
-    from sklearn_mdl._core.io.whole_files import refuse_foreign  # imports scikit-learn
+    from sklearn_mdl._core.io.whole_files import make_folder, refuse_foreign  # slow
 
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
             f"Output must be a file in an existing folder, got {str(path)!r}; run "
             f"mkdir -p {path.parent}, or add a file name"
         )
+    make_folder(path.parent)  # raises if it is not writable
     refuse_foreign(path, is_ours)
 
 

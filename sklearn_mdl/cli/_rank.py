@@ -41,10 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--groups", help, "COLUMN")
     _options.add_results(parser, default=Path("ranking"))
     _options.add_selection(parser)
-    help = (
-        "what to do with datasets for which an encoder has no features, and with rows "
-        "without a label"
-    )
+    help = "what to do if a dataset lacks features of an encoder, or a row its label"
     _options.add_choice(parser, "--missing", ("raise", "drop"), help)
     help = "also rank the encoders on only this group of datasets; may be repeated"
     _options.add(parser, "--dataset-group", help, "NAME=DATASET,...", action="append")

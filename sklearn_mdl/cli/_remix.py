@@ -29,15 +29,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     help = ".npy file written by score --losses"
     _options.add(parser, "losses", help, "LOSSES", type=Path)
-    help = (
-        "prior, such as bayes or fixed-share:m=11; may be repeated (default: "
-        "learned-share)"
-    )
+    help = "prior, as in bayes or fixed-share:m=11; repeatable (default: learned-share)"
     _options.add(parser, "--prior", help, "NAME[:PARAM=VALUE,...]", action="append")
-    help = (
-        "prior weights: uniform over readouts, uniform over architectures, or those "
-        "stored with the losses"
-    )
+    help = "prior weights: uniform over readouts or over architectures, or as stored"
     choices = ("uniform", "architecture", "stored")
     _options.add(parser, "--weights", help, default="stored", choices=choices)
     help = "folder for codelengths and posteriors (default: none are written)"

@@ -261,9 +261,7 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
         raise FileNotFoundError(
             f"path must be a file, got {str(path)!r}; call np.save('X.npy', X)"
         )
-    required = (
-        f"a plain array called {' or '.join(map(repr, names))}, or only one array"
-    )
+    required = f"a plain array called {' or '.join(map(repr, names))}, or one array"
     cure = "call np.save('X.npy', X), or np.save('y.npy', y.astype(str)) for text"
     with readable(path, required, cure, *UNREADABLE):
         return _READERS[path.suffix](path, names)

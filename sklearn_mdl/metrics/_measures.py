@@ -192,7 +192,11 @@ class RegressionMeasures(NamedTuple):
 
     @property
     def savings_over_reference(self) -> float:
-        """Nats saved relative to the reference, which ignores the features."""
+        """Nats saved relative to the reference, which ignores the features.
+
+        Heavy tails, outliers and repeated labels make the reference long, so they save
+        nats even if the features are useless.
+        """
         return self.reference_codelength - self.codelength
 
 

@@ -59,8 +59,8 @@ class CellArrays:
         """Mean codelength over orders, (n_datasets, n_encoders), in nats.
 
         If encoders were scored in different numbers of orders, the means are adjusted
-        to be comparable, as described in :class:`RepresentationScorer`. Means that only
-        differ by rounding errors (less than 0.001 nats) are equal.
+        to be comparable, as described in :class:`RepresentationScorer`. From the lowest
+        mean on, means above it by less than 0.001 nats (rounding errors) become equal.
         """
         return tied(paired_means(self.order_codelengths_))
 

@@ -24,6 +24,7 @@ from sklearn_mdl._core.validation import (
     as_labels,
     check_class_labels,
     check_order,
+    damaged,
     distinct_classes,
     invalid,
     may_be_real,
@@ -209,6 +210,9 @@ def _gather_one(
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
         distinct_classes(labels, called)
+    elif len(np.unique(labels)) == 1:
+        cure = f"leave out dataset {name!r}"
+        raise invalid("Labels", "of two or more values", labels[:1].tolist(), cure)
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:
@@ -287,19 +291,18 @@ def protected(data: Any) -> Any:
     if hasattr(data, "_make"):
         return data._make(map(protected, data))  # a named tuple
     if isinstance(data, (dict, UserDict)):
-        with suppress(Exception):  # such as a dict that cannot be changed
+        with suppress(TypeError, AttributeError):  # a dict that cannot be changed
             copied: Any = copy(data)
             for key, value in data.items():
                 copied[key] = protected(value)
             return copied
     if hasattr(data, "iloc") and object in np.atleast_1d(np.array(data.dtypes, object)):
-        with suppress(Exception):  # pandas does not copy objects
-            return pickle.loads(pickle.dumps(data))
-    if hasattr(data, "thumbnail"):
-        with suppress(Exception):  # such as a damaged file, which the encoder reports
-            return _image_copy(data)
+        with suppress(pickle.PicklingError, AttributeError, TypeError):
+            return pickle.loads(pickle.dumps(data))  # pandas does not copy objects
     if hasattr(data, "iloc") or issparse(data):
         return data.copy()
+    if hasattr(data, "thumbnail"):
+        return _image_copy(data)
     is_frame = hasattr(data, "to_arrow") and hasattr(data, "clone")  # of polars
     return data.clone() if is_frame or isinstance(data, Tensor) else data
 
@@ -307,17 +310,24 @@ def protected(data: Any) -> Any:
 def _image_copy(image: Any) -> Any:
     """Return a copy with the same file name and format.
 
-    An image of several frames is returned unchanged.
+    An image of several frames is returned unchanged. A damaged one is closed, since PIL
+    would report its error only once and then return what it has decoded.
     """
-    kept, frame = {}, image.tell()
-    for name in ("filename", "format", "n_frames", "is_animated"):
-        with suppress(Exception):  # a closed or damaged file cannot count its frames
-            kept[name] = getattr(image, name)
-    with suppress(Exception):
-        image.seek(frame)  # counting the frames of a damaged file may move on
-    if kept.get("n_frames", 1) == 1:
-        image = image.copy()
-        vars(image).update(kept)
+    counted, kept = object.__new__(type(image)), dict[str, Any]()
+    # Counting its frames would undo changes that the caller made to the image.
+    vars(counted).update(vars(image), info=dict(image.info))
+    try:
+        for name in ("filename", "format", "n_frames", "is_animated"):
+            with suppress(AttributeError, ValueError):  # other formats, closed files
+                kept[name] = getattr(counted, name)
+        if kept.get("n_frames", 1) == 1:
+            image = image.copy()
+            vars(image).update(kept)
+    except Exception as error:
+        image.close()
+        required, problem = "a readable image", f"PIL reports {error!r}"
+        path = kept.get("filename") or image
+        raise damaged(path, required, problem, "repair or remove it") from error
     return image
 
 

@@ -195,9 +195,8 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
 
 def _is_short_and_ours(task: Task) -> bool:
     """Return True if a cell is short and only runs classes in ``OURS`` on the CPU."""
-    if len(task.y) > FEW_ROWS or task.n_permutations is not None:
-        return False
-    return _is_ours(task) and resolve_device(task.device).type == "cpu"
+    is_short = len(task.y) <= FEW_ROWS and task.n_permutations is None
+    return is_short and _is_ours(task) and resolve_device(task.device).type == "cpu"
 
 
 def _is_ours(task: Task) -> bool:

@@ -14,6 +14,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
+from sklearn_mdl._core.io.whole_files import make_folder
 from sklearn_mdl._core.side_by_side import (
     DEATHS,
     OWN_PROCESSES,
@@ -122,6 +123,8 @@ def _run_missing(
     """
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))
+        if tasks:
+            make_folder(store.folder)
     n_jobs = jobs_for(list(tasks.values()), n_jobs)
     for i, outcome in run_side_by_side(score_cell, tasks, n_jobs=n_jobs, **options):
         if store is not None and isinstance(outcome, Cell):

@@ -136,9 +136,8 @@ class DummySettings(Readout):
 
     def begins_at(self, n_rows: int) -> bool:
         """Return True if the readout restarts after ``n_rows`` rows."""
-        if self.restart is None or not n_rows:
-            return False
-        return last_restart(n_rows, int(self.restart)) == n_rows
+        restart = self.restart
+        return restart is not None and 0 < n_rows == last_restart(n_rows, int(restart))
 
 
 @dataclass(eq=False, repr=False)

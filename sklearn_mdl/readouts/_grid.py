@@ -111,9 +111,8 @@ def _values(name: str, given: object) -> Any:
 
 def _is_one_shape(sizes: Collection[object]) -> bool:
     """Return True for a single shape, such as () or (64, 64), but not for []."""
-    if len(sizes) == 0:
-        return isinstance(sizes, tuple)
-    return all(isinstance(size, Integral) for size in sizes)
+    is_shape = len(sizes) > 0 or isinstance(sizes, tuple)
+    return is_shape and all(isinstance(size, Integral) for size in sizes)
 
 
 def _combined(columns: dict[str, Sequence[object]], kind: type) -> list[dict[str, Any]]:

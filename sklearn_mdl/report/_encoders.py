@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,10 +47,9 @@ def named_encoders(encoders: object) -> dict[str, object]:
     given = list(encoders) if isinstance(encoders, list | tuple) else [encoders]
     named: dict[str, object] = {}
     for i, encoder in enumerate(given):
-        name = first = _name_of(encoder, i)
-        while name in named:
-            name = f"{first} #{i + 1}"
-        named[name] = encoder
+        first = _name_of(encoder, i)
+        others = (f"{first} #{number}" for number in count(i + 1))
+        named[next(n for n in chain([first], others) if n not in named)] = encoder
     return named
 
 

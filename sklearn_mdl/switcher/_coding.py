@@ -126,7 +126,7 @@ def encode(
         labels = estimator._encoded(y, estimator.order_)
         classes = _listed(estimator.classes_)
         about: Header = {"dtype": y.dtype.str, "classes": classes}
-        estimator._check_order(labels, keys)
+        estimator._check_labels(labels, keys)
         header = _requirements(estimator, X, keys)
         header["labels"] = about | {"sha256": _checksum(about, labels)}
         remaining = iter(labels[estimator.order_].tolist())

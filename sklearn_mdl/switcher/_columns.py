@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,16 +16,19 @@ from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.validation import as_labels, check_class_labels, invalid
 
 
-def split_columns(y: object) -> list[np.ndarray]:
+def split_columns(y: Any) -> list[np.ndarray]:
     """Return the columns of labels y (n_samples, n_outputs), each with its dtype."""
     if y is None:
         raise ValueError(
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
             "pass y of shape (n_samples, n_outputs)"
         )
-    target = as_labels(cast(spmatrix, y).toarray() if issparse(y) else as_array(y))
-    options = {"dtype": None, "ensure_2d": False, "allow_nd": True}
-    labels = check_array(target, **options, input_name="y")
+    if hasattr(y, "iloc") and y.ndim == 2 and y.dtypes.nunique() > 1:
+        labels = y.to_numpy(dtype=object)  # check_array may convert all to floats
+    else:
+        target = as_labels(cast(spmatrix, y).toarray() if issparse(y) else as_array(y))
+        options = {"dtype": None, "ensure_2d": False, "allow_nd": True}
+        labels = check_array(target, **options, input_name="y")
     if labels.ndim != 2:
         required = "of shape (n_samples, n_outputs)"
         cure = "for one label per row, use MDLReadoutSwitcher()"

@@ -324,17 +324,13 @@ class ForwardPass:
         if isinstance(mixture, MixtureFilter) and advance_awake(mixture, coding, awake):
             return
         for i, row in enumerate(coding.losses):
-            shares = self._log_shares(self._asleep)
-            coding.posterior[i] = np.exp(shares)
-            coding.codelengths[i] = self._observe(row, shares)
+            coding.posterior[i] = np.exp(self._log_shares(self._asleep))
+            coding.codelengths[i] = self._observe(row)
 
-    def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
-        """Condition on the losses (K,) of a step, and return the mixture's cost.
-
-        If the log shares of the awake experts are already known, pass them as `shares`.
-        """
+    def _observe(self, losses: Floats) -> float:
+        """Condition on the losses (K,) of a step, and return the mixture's cost."""
         asleep = np.isnan(losses)
-        shares = self._log_shares(asleep) if shares is None else shares
+        shares = self._log_shares(asleep)
         codelength, _ = condition_scores(shares[~asleep], losses[~asleep])
         row = np.where(asleep, codelength, losses)[np.newaxis]
         self._filter.advance(Coding.of(row))

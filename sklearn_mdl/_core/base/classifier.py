@@ -230,7 +230,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self.classes_ = known
         return OpenClassLabels(len(known)) if is_open else ClassLabels(len(known))
 
-    def _check_order(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
+    def _check_labels(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
         if not self.shuffle and is_grouped(labels, keys):
             warn_caller(GROUPED)
 

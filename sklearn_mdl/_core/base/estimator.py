@@ -133,7 +133,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Yield the evaluator of readouts (None for threads) and checkpoint events."""
         yield None, [] if checkpoint is None else [checkpoint]
 
-    def _check_order(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
+    def _check_labels(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
         """Warn if labels, or groups with these keys, should be permuted but are not."""
 
     def _after_fit(self) -> None:
@@ -181,7 +181,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             classes = self._classes_of(given)
             self._begin(rows.shape[1], classes, n_rows=len(rows), keys=keys)
             labels = self._encoded(given, self.order_)
-            self._check_order(labels, keys)
+            self._check_labels(labels, keys)
             order = self.order_ if self.shuffle else None
             checkpoint = self._checkpoint_of(rows, labels, keys)
             self._drive(rows, labels, order, keys, checkpoint, given)

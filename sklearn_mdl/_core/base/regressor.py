@@ -17,7 +17,7 @@ from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import fit_context
 from sklearn_mdl._core.stream.outcomes import RealTargets
 from sklearn_mdl._core.stream.units import LEAST_SPREAD
-from sklearn_mdl._core.validation import invalid, refuse_columns
+from sklearn_mdl._core.validation import invalid, refuse_columns, warn_caller
 from sklearn_mdl.metrics import RegressionMeasures, gaussian_costs, measure_regression
 
 LARGEST = 1e150  # its square is still finite
@@ -149,6 +149,16 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def _outcome(self, classes: np.ndarray | None) -> RealTargets:
         return RealTargets(float(self.prior_location), float(self.prior_scale))
 
+    def _check_labels(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
+        middle = np.median(labels)
+        count = np.count_nonzero(labels == middle)
+        if count > max(20, len(labels) / 2):
+            warn_caller(
+                f"y is {middle:g} in {count} of {len(labels)} rows, so any features "
+                "save many nats compared with the reference; compare the codelength "
+                "with that of permuted rows"
+            )
+
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
         """Return the labels as given."""
         return y
@@ -162,13 +172,12 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
 def _as_numbers(labels: np.ndarray) -> np.ndarray:
     """Return a float64 copy, so later changes by the caller have no effect."""
-    with suppress(TypeError, ValueError):
-        if labels.dtype.kind not in "mM":  # dates would become counts of nanoseconds
-            return np.array(labels, dtype=np.float64)
-    cure = "for classes use MDLReadoutSwitcher()"
-    if labels.dtype.kind in "mM":
+    if labels.dtype.kind in "mM":  # dates would become counts of nanoseconds
         cure = "pass for example (y - y.min()) / np.timedelta64(1, 'D')"
         raise invalid("y", "real numbers", labels.dtype.name, cure)
+    with suppress(TypeError, ValueError):
+        return np.array(labels, dtype=np.float64)
+    cure = "for classes use MDLReadoutSwitcher()"
     raise invalid("y", "real numbers", labels.tolist(), cure)
 
 

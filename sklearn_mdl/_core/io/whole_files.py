@@ -6,7 +6,6 @@ their content or, in a user-given folder, by the list of names in ``.sklearn_mdl
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import re
@@ -18,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from sklearn_mdl._core.io.formats import KEY, check_format, format_of, kind_of
 from sklearn_mdl._core.validation import warn_caller
@@ -215,10 +215,9 @@ def make_folder(folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        TemporaryFile(dir=folder).close()  # os.access may be wrong
     except (FileExistsError, NotADirectoryError) as error:
-        file = next(path for path in (folder, *folder.parents) if path.exists())
+        file = next(p for p in (folder, *folder.parents) if os.path.lexists(p))
         raise ValueError(
             f"{folder} must be a folder, but {file} is a file; pass another folder"
         ) from error

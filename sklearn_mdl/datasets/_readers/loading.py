@@ -156,8 +156,10 @@ def load_representations(
     if is_anndata(source):
         return parts.joined("AnnData", _of_anndata(source, wanted), missing)
     path = Path(source)  # type: ignore[arg-type]
-    if path.name in ("", ".."):  # names of folders become names of datasets
-        path = path.resolve()
+    if path.exists() and (not path.name or ".." in path.parts):
+        # The names of this folder and its parent become those of dataset and encoder.
+        is_named = path.name not in ("", "..")
+        path = path.parent.resolve() / path.name if is_named else path.resolve()
     for reader in () if is_dataset(path) else READERS:
         if places := reader.find(path):
             found = [part for place in places for part in reader.read(place, wanted)]

@@ -800,8 +800,9 @@ class Moody(ClassifierMixin, BaseEstimator):
             raise ArithmeticError("no")
         if self.bad_ == "too few columns":
             return np.ones((len(X), 1))
+        n_rows = len(X) - (self.bad_ == "too few rows")
         value = np.nan if self.bad_ == "nan" else 1 / len(self.classes_)
-        return np.full((len(X), len(self.classes_)), value)
+        return np.full((n_rows, len(self.classes_)), value)
 
 
 def test_one_class_at_first_is_predicted_by_frequencies_and_noted_not_printed():
@@ -871,7 +872,7 @@ def test_the_warning_names_the_exception_of_the_last_fit_whatever_else_was_noted
         readout.set_params(scaling=None).fit(X, y)
 
 
-@for_each("mood", ["nan", "will not predict", "too few columns"])
+@for_each("mood", ["nan", "will not predict", "too few columns", "too few rows"])
 def test_predictions_that_are_none_are_uniform_from_then_on_and_reported(mood):
     X, y = digits()
     readouts = [RefitReadout(Moody(mood, after=64)), KNeighborsReadout(3)]

@@ -39,25 +39,25 @@ def class_frequencies(counts: NDArray[np.int64]) -> Floats:
     return np.asarray((counts + 0.5) / (counts.sum() + len(counts) / 2))
 
 
-def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Floats:
-    """Return predictions of a classifier, with a column for each class of the stream.
+def spread(proba: ArrayLike, fitted: BaseEstimator, shape: tuple[int, int]) -> Floats:
+    """Return predictions of a classifier in the shape (n_rows, classes of the stream).
 
     Raises
     ------
     ValueError
-        If the columns match neither the fitted classes nor all classes.
+        If there is not a prediction for each row, or if the columns match neither the
+        fitted classes nor all classes.
     """
     given: Floats = np.asarray(proba, dtype=np.float64)
-    if given.shape[1] == n_classes:
+    if given.shape == shape:
         return given
-    classes = np.asarray(classifier.classes_, dtype=np.intp)
-    if given.shape[1] != len(classes):
+    classes = np.asarray(fitted.classes_, dtype=np.intp)
+    if given.shape != (own := (shape[0], len(classes))):
         raise ValueError(
-            f"predict_proba must return one column for each class in classes_, here "
-            f"{len(classes)}, or for each class of the stream, here {n_classes}, got "
-            f"{given.shape[1]} columns; return one for each class in classes_"
+            f"predict_proba must return shape {own}, a row for each row of X and a "
+            f"column for each class in classes_, got {given.shape}; debug predict_proba"
         )
-    by_class = np.zeros((len(given), n_classes))
+    by_class = np.zeros(shape)
     by_class[:, classes] = given
     return by_class
 

@@ -216,5 +216,5 @@ class IsolatedClassifier:
     def probabilities(self, features: np.ndarray) -> Floats:
         """Return what the fitted classifier predicts, with a column for each class."""
         with self.isolated():
-            given = predict_proba(self.fitted, features)
-            return spread(given, self.fitted, len(self.counts))
+            given, n_classes = predict_proba(self.fitted, features), len(self.counts)
+            return spread(given, self.fitted, (len(features), n_classes))

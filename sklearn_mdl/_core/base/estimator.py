@@ -134,7 +134,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         yield None, [] if checkpoint is None else [checkpoint]
 
     def _check_labels(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
-        """Warn if labels, or groups with these keys, should be permuted but are not."""
+        """Warn if labels (of rows with these groups) make the codelength misleading."""
 
     def _after_fit(self) -> None:
         """Warn about problems of a stream after ``fit``."""

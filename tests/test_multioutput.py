@@ -403,10 +403,15 @@ def test_words_and_numbers_may_stand_side_by_side(fitted):
     frame = pd.DataFrame(
         {"code": codes, "id": Y[:, 1] + 2**60, "large": Y[:, 1].astype(float)}
     )
-    found = several(shuffle=True).fit(X, frame.assign(flag=Y[:, 0] == 1))
+    frame["flag"] = Y[:, 0] == 1
+    assert several().fit(X, frame[["large", "flag"]]).predict(X).dtype == float
     expected = [["01", "1"], [2**60, 2**60 + 1], [0.0, 1.0], [False, True]]
-    assert [known.tolist() for known in found.classes_] == expected
-    assert_array_equal(found.output_codelengths_[:2], fitted.output_codelengths_[:2])
+    for table in (frame, pytest.importorskip("polars").from_pandas(frame)):
+        found = several(shuffle=True).fit(X, table)
+        assert [known.tolist() for known in found.classes_] == expected
+        codelengths = found.output_codelengths_[:2]
+        assert_array_equal(codelengths, fitted.output_codelengths_[:2])
+        assert set(found.predict(X[:9])[:, 1]) <= set(expected[1])
     frame.loc[3, "large"] = None
     with pytest.raises(ValueError, match=r"Column 2 of y must hold a label .* row 3"):
         several().fit(X, frame)

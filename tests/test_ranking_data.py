@@ -6,6 +6,7 @@ import shutil
 from collections import OrderedDict, UserDict
 from pathlib import Path
 from threading import Lock
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from each_case import for_each
 from joblib import Parallel, delayed, parallel_config
 from numpy.testing import assert_array_equal
-from PIL import Image, ImageOps, ImageSequence
+from PIL import Image, ImageFile, ImageOps, ImageSequence
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_wine
@@ -177,13 +178,16 @@ def test_images_of_several_frames_reach_encoders_as_they_are(tmp_path):
             assert (edited.size, edited.tell()) == ((2, 2), 1)
     with Image.open(path) as closed:
         closed.load()
+    with Image.open(path) as unread:
+        pass
+    assert protected([unread])[0] is unread  # an encoder may open its file
     (given,) = protected([closed])  # only one frame is left
     given.paste(7, (0, 0, *given.size))
     assert (given.getpixel((0, 0)), closed.getpixel((0, 0))) == (7, 0)
 
 
 @for_each("name", ["a.png", "a.jpg", "a.gif", "moving.tif"])
-def test_damaged_images_fail_for_every_encoder(name, tmp_path):
+def test_damaged_images_fail_for_every_encoder(name, tmp_path, monkeypatch):
     """PIL reports some errors only once, and then returns what it could decode."""
     noise = np.random.default_rng(0).integers(256, size=(40, 32, 32), dtype=np.uint8)
     images = [Image.fromarray(image) for image in noise]
@@ -198,13 +202,27 @@ def test_damaged_images_fail_for_every_encoder(name, tmp_path):
     def pixels(images):
         return np.stack([np.asarray(image).ravel()[::16] for image in images])
 
+    data, encoders = {"d": (images, np.arange(40) % 2)}, {"a": pixels, "b": pixels}
     with Image.open(path) as images[7]:
-        for _ in range(2):
+        column = np.frompyfunc(images.__getitem__, 1, 1)(np.arange(40))
+        for given in (images, {"x": images}, pd.Series(column)):
             with pytest.raises(ValueError, match=f"{name} must hold a readable image"):
-                protected(images)
-        data = {"d": (images, np.arange(40) % 2)}
+                protected(given)
         with pytest.raises(ValueError, match=r"2 failed: 'a' on 'd' .*readable"):
-            small().fit(data, {"a": pixels, "b": pixels})
+            small().fit(data, encoders)
+        monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+        small().fit(data, encoders)  # as PIL advises
+
+
+def test_frames_that_no_encoder_reads_may_be_damaged(tmp_path):
+    path = tmp_path / "moving.gif"
+    first, *others = [Image.new("L", (4, 4), 80 * i) for i in range(3)]
+    first.save(path, save_all=True, append_images=others)
+    path.write_bytes(path.read_bytes()[:-40])
+    with Image.open(path) as moving:
+        assert protected([moving])[0] is moving
+    for thumbnail in (SimpleNamespace(thumbnail=1), [lambda: 0]):  # no images
+        assert protected(thumbnail) == thumbnail
 
 
 def test_copies_of_images_keep_what_belongs_to_them(tmp_path):

@@ -140,10 +140,7 @@ def named(items: dict[str, T], names: Sequence[str] | None, what: str) -> dict[s
 def add_device(parser: argparse.ArgumentParser) -> None:
     """Add the options --device and --precision."""
     add(parser, "--device", "where to compute, such as cpu or cuda:0", "NAME", "auto")
-    help = (
-        "number format to which the inputs of matrix products are rounded while "
-        "networks are trained, if the hardware supports it"
-    )
+    help = "number format of the inputs of matrix products in training, if supported"
     add_choice(parser, "--precision", PRECISIONS, help)
 
 
@@ -158,10 +155,7 @@ def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
 
 def add_permutations(parser: argparse.ArgumentParser) -> None:
     """Add the option --permutations."""
-    help = (
-        "number of label permutations, such as 99, for a permutation test with kernel "
-        "readouts (default: no test)"
-    )
+    help = "label permutations, such as 99, for a test with kernels (default: no test)"
     add(parser, "--permutations", help, "N", type=int)
 
 
@@ -198,10 +192,7 @@ def add_switcher(parser: argparse.ArgumentParser) -> None:
 
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add the option --targets, which :func:`kind_of` uses."""
-    help = (
-        "kind of labels: auto treats floats as real numbers unless all are whole, and "
-        "rejects whole floats with many distinct values"
-    )
+    help = "kind of labels; auto treats floats as real numbers unless all are whole"
     add_choice(parser, "--targets", ("auto", "classes", "real"), help)
 
 

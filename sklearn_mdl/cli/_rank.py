@@ -53,10 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "probability of eliminating the best encoder on a dataset (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
-    help = (
-        "also score pairs of the N best encoders, with concatenated features; the page "
-        "then shows what a second encoder adds (default: no pairs)"
-    )
+    help = "also score the N best encoders in pairs, concatenated (default: no pairs)"
     _options.add(parser, "--pairs", help, "N", type=int)
     help = "only list the runs, with their memory and the estimated time"
     parser.add_argument("--dry-run", action="store_true", help=help)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections import UserDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from torch import Tensor
 from sklearn_mdl._core.numerics import as_array, dense
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import (
+    CONSTANT,
     as_labels,
     check_class_labels,
     check_order,
@@ -46,6 +48,7 @@ from sklearn_mdl.model_selection._given import (
     refuse_arrays,
 )
 
+_FAULT = "sklearn_mdl_fault"  # attribute of damaged images
 LONGEST = 300  # maximum number of characters of an error message
 PLAIN = {str, bytes, int, float, bool, type(None)}  # types that nothing can change
 
@@ -210,8 +213,8 @@ def _gather_one(
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
         distinct_classes(labels, called)
-    elif len(np.unique(labels)) == 1:
-        cure = f"leave out dataset {name!r}"
+    elif len(labels) and np.ptp(labels) <= CONSTANT * np.abs(labels).max():
+        cure = f"correct dataset {name!r} or leave it out"
         raise invalid("Labels", "of two or more values", labels[:1].tolist(), cure)
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
@@ -291,18 +294,20 @@ def protected(data: Any) -> Any:
     if hasattr(data, "_make"):
         return data._make(map(protected, data))  # a named tuple
     if isinstance(data, (dict, UserDict)):
-        with suppress(TypeError, AttributeError):  # a dict that cannot be changed
+        values = {key: protected(value) for key, value in data.items()}
+        with suppress(Exception):  # such as a dict that cannot be changed
             copied: Any = copy(data)
-            for key, value in data.items():
-                copied[key] = protected(value)
+            for key, value in values.items():
+                copied[key] = value
             return copied
     if hasattr(data, "iloc") and object in np.atleast_1d(np.array(data.dtypes, object)):
-        with suppress(pickle.PicklingError, AttributeError, TypeError):
-            return pickle.loads(pickle.dumps(data))  # pandas does not copy objects
+        protected(np.asarray(data, dtype=object))  # raises for damaged images
+        with suppress(Exception):  # pandas does not copy objects
+            return pickle.loads(pickle.dumps(data))
+    if isinstance(data, getattr(sys.modules.get("PIL.Image"), "Image", ())):
+        return _image_copy(data)
     if hasattr(data, "iloc") or issparse(data):
         return data.copy()
-    if hasattr(data, "thumbnail"):
-        return _image_copy(data)
     is_frame = hasattr(data, "to_arrow") and hasattr(data, "clone")  # of polars
     return data.clone() if is_frame or isinstance(data, Tensor) else data
 
@@ -310,25 +315,35 @@ def protected(data: Any) -> Any:
 def _image_copy(image: Any) -> Any:
     """Return a copy with the same file name and format.
 
-    An image of several frames is returned unchanged. A damaged one is closed, since PIL
-    would report its error only once and then return what it has decoded.
+    Images of several frames are returned unchanged, and so are images that were closed
+    before they were loaded. If loading fails, the error is kept, since PIL would report
+    it only once and then return what it has decoded.
     """
     counted, kept = object.__new__(type(image)), dict[str, Any]()
     # Counting its frames would undo changes that the caller made to the image.
     vars(counted).update(vars(image), info=dict(image.info))
-    try:
-        for name in ("filename", "format", "n_frames", "is_animated"):
-            with suppress(AttributeError, ValueError):  # other formats, closed files
-                kept[name] = getattr(counted, name)
-        if kept.get("n_frames", 1) == 1:
-            image = image.copy()
-            vars(image).update(kept)
-    except Exception as error:
-        image.close()
-        required, problem = "a readable image", f"PIL reports {error!r}"
-        path = kept.get("filename") or image
-        raise damaged(path, required, problem, "repair or remove it") from error
-    return image
+    for name in ("filename", "format", "n_frames", "is_animated"):
+        try:
+            kept[name] = getattr(counted, name)
+        except (AttributeError, ValueError):  # of another format, or closed
+            continue
+        except Exception:  # a later frame is damaged, which not all encoders read
+            kept[name] = 2
+    allowed = sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES
+    if _FAULT not in vars(image) or allowed:
+        try:
+            image.load()
+            if kept.get("n_frames", 1) > 1:
+                return image
+            copied = image.copy()
+            vars(copied).update(kept)
+            return copied
+        except (AssertionError, AttributeError, ValueError, MemoryError):  # closed
+            return image
+        except Exception as error:
+            vars(image)[_FAULT] = f"PIL reports {error!r}"
+    path, cure = kept.get("filename") or image, "repair or remove it"
+    raise damaged(path, "a readable image", vars(image)[_FAULT], cure)
 
 
 def owned(features: np.ndarray) -> np.ndarray:

@@ -23,8 +23,10 @@ def split_columns(y: Any) -> list[np.ndarray]:
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
             "pass y of shape (n_samples, n_outputs)"
         )
-    if hasattr(y, "iloc") and y.ndim == 2 and y.dtypes.nunique() > 1:
-        labels = y.to_numpy(dtype=object)  # check_array may convert all to floats
+    if hasattr(y, "columns") and len(set(y.dtypes)) > 1:
+        # The whole table would become floats, in which different labels may be equal.
+        table, width = y.iloc if hasattr(y, "iloc") else y, y.shape[1]
+        labels = np.stack([np.asarray(table[:, j], object) for j in range(width)], 1)
     else:
         target = as_labels(cast(spmatrix, y).toarray() if issparse(y) else as_array(y))
         options = {"dtype": None, "ensure_2d": False, "allow_nd": True}
@@ -34,10 +36,8 @@ def split_columns(y: Any) -> list[np.ndarray]:
         cure = "for one label per row, use MDLReadoutSwitcher()"
         raise invalid("y", required, labels.shape, cure)
     # A table that contains both text and numbers has dtype object.
-    return [
-        np.array(as_labels(c, f"Column {j} of y").tolist()) if c.dtype == object else c
-        for j, c in enumerate(labels.T)
-    ]
+    columns = [as_labels(c, f"Column {j} of y") for j, c in enumerate(labels.T)]
+    return [np.array(c.tolist()) if c.dtype == object else c for c in columns]
 
 
 @contextmanager

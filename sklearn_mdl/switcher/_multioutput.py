@@ -265,9 +265,9 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         """
         predictions = [switcher.predict(X) for switcher in self.estimators_]
-        if len({column.dtype.kind for column in predictions}) > 1:  # text and numbers
-            predictions = [column.astype(object) for column in predictions]
-        return np.column_stack(predictions)
+        table = np.column_stack(predictions)
+        given = np.column_stack([column.astype(object) for column in predictions])
+        return table if np.array_equal(table, given) else given  # text and numbers
 
     def predict_proba(self, X: ArrayLike) -> list[np.ndarray]:
         """Predict probabilities for each column, (n_samples, n_classes) each.

@@ -686,6 +686,22 @@ def test_usable_information_is_that_of_the_family():
     assert found.value == pytest.approx(math.log(2) - entropy, abs=0.02)
     with pytest.raises(ValueError, match="among the train labels, got 2"):
         usable_information((X[:9], y[:9]), (X[9:12], [0, 1, 2]))
+    for change in (lambda proba: 2 * proba, np.log, lambda proba: proba[1:]):
+        with pytest.raises(
+            ValueError, match=r"must be probabilities .*\(3, 2\)"
+        ):
+            usable_information((X[:9], y[:9]), (X[9:12], y[:3]), Changed(change))
+
+
+class Changed(DummyClassifier):
+    """Predicts probabilities that are changed by a function."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def predict_proba(self, X):
+        return self.change(super().predict_proba(X))
 
 
 def test_excess_is_the_code_less_what_it_would_cost_once_all_is_learned():

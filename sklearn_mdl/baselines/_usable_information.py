@@ -60,7 +60,8 @@ def usable_information(
     Raises
     ------
     ValueError
-        If a test label is not among the train labels, or rows are not finite numbers.
+        If a test label is not among the train labels, rows are not finite numbers, or
+        the estimator does not predict probabilities.
     TypeError
         If the estimator has no ``fit`` or no ``predict_proba``.
 
@@ -89,6 +90,10 @@ def usable_information(
         raise invalid("Test labels", "among the train labels", given, cure)
     places = np.searchsorted(classes, test_labels)
     proba = predict_proba(clone(estimator).fit(rows, labels), test_rows)
+    shape = len(places), len(classes)
+    if proba.shape != shape or (proba < 0).any() or not np.allclose(proba.sum(1), 1):
+        required, cure = f"probabilities of shape {shape}", "debug predict_proba"
+        raise invalid("Predictions of the estimator", required, proba, cure)
     least = np.finfo(np.float64).tiny  # some classifiers predict zero for a label
     right = np.maximum(proba[np.arange(len(places)), places], least)
     entropy = -float(np.log(counts[places] / counts.sum()).mean())

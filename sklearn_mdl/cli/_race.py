@@ -25,8 +25,7 @@ FORECAST_EVERY = 10  # number of labels between two forecasts
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     help = (
-        "folder of files ENCODER.npy (or .npz, .safetensors) with a row for each "
-        "example, in the order in which you label the examples"
+        "folder with ENCODER.npy (.npz, .safetensors); rows in order of labelling"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = (

@@ -34,10 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--text", help, "COLUMN")
     help = "use only rows of these splits, named in the files (default: all rows)"
     _options.add(parser, "--splits", help, "NAME", nargs="+")
-    help = (
-        "column with the group of each row, such as its patient; a group's labels are "
-        "learned only after all of its rows are coded (default: DATASET/groups.npy)"
-    )
+    help = "column with each row's group, such as a patient (default: groups.npy)"
     _options.add(parser, "--groups", help, "COLUMN")
     _options.add_results(parser, default=Path("ranking"))
     _options.add_selection(parser)

@@ -321,7 +321,8 @@ def _image_copy(image: Any) -> Any:
     """
     counted, kept = object.__new__(type(image)), dict[str, Any]()
     # Counting its frames would undo changes that the caller made to the image.
-    vars(counted).update(vars(image), info=dict(image.info))
+    own = {k: copy(v) for k, v in vars(image).items() if isinstance(v, Mapping)}
+    vars(counted).update(vars(image) | own, _exif=None)
     for name in ("filename", "format", "n_frames", "is_animated"):
         try:
             kept[name] = getattr(counted, name)
@@ -329,8 +330,7 @@ def _image_copy(image: Any) -> Any:
             continue
         except Exception:  # a later frame is damaged, which not all encoders read
             kept[name] = 2
-    allowed = sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES
-    if _FAULT not in vars(image) or allowed:
+    if _FAULT not in vars(image) or sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES:
         try:
             image.load()
             if kept.get("n_frames", 1) > 1:

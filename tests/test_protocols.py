@@ -687,9 +687,7 @@ def test_usable_information_is_that_of_the_family():
     with pytest.raises(ValueError, match="among the train labels, got 2"):
         usable_information((X[:9], y[:9]), (X[9:12], [0, 1, 2]))
     for change in (lambda proba: 2 * proba, np.log, lambda proba: proba[1:]):
-        with pytest.raises(
-            ValueError, match=r"must be probabilities .*\(3, 2\)"
-        ):
+        with pytest.raises(ValueError, match=r"must be probabilities .*\(3, 2\)"):
             usable_information((X[:9], y[:9]), (X[9:12], y[:3]), Changed(change))
 
 

@@ -24,9 +24,7 @@ FORECAST_EVERY = 10  # number of labels between two forecasts
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    help = (
-        "folder with ENCODER.npy (.npz, .safetensors); rows in order of labelling"
-    )
+    help = "folder with ENCODER.npy (.npz, .safetensors); rows in order of labelling"
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = (
         "text file to which you append labels, one per line, in the order of the rows; "

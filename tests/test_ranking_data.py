@@ -116,7 +116,10 @@ def test_data_are_protected_and_large_arrays_are_not_copied():
     pair = Pair([1], 2)
     protected([pair])[0].first.clear()
     assert pair == Pair([1], 2)
-    assert protected(other := SimpleNamespace(thumbnail=1)) is other  # no image of PIL
+    other = {"a": SimpleNamespace(thumbnail=1), "b": Pair, "c": pd.DataFrame, "d": [1]}
+    protected(other)["d"].clear()
+    assert protected(other) == other
+    assert other["d"] == [1]
     lock = [Lock()]  # cannot be copied
     assert protected(lock) == lock
     words = ["a", "b"]

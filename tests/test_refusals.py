@@ -20,7 +20,6 @@ from sklearn_mdl import (
     MLPReadout,
     RepresentationScorer,
 )
-from sklearn_mdl._core.io import whole_files
 from sklearn_mdl._core.io.whole_files import make_folder
 from sklearn_mdl.cli._options import check_output
 from sklearn_mdl.encoders import image_rows
@@ -180,7 +179,7 @@ def test_a_folder_that_is_not_writable_is_refused_before_a_pass():
 
 
 def test_results_that_are_not_writable_are_refused_before_a_pass(tmp_path, monkeypatch):
-    monkeypatch.setattr(whole_files, "TemporaryFile", Mock(side_effect=PermissionError))
+    monkeypatch.setattr(Path, "touch", Mock(side_effect=PermissionError))
     scorer = RepresentationScorer(switcher(), results=tmp_path)
     with pytest.raises(OSError, match=r"must be writable .*another folder"):
         scorer.fit({"d": ({"e": data()[0]}, data()[1])})

@@ -600,7 +600,7 @@ def test_labels_that_are_all_equal_make_no_readout_diverge():
     X, _ = data()
     pool = regressor_grid(lr=[1.0], likelihood=["gaussian", "student-t"])
     switcher = MDLReadoutSwitcherRegressor(pool, random_state=0)
-    with pytest.warns(UserWarning, match="^y is 3 in 1500 of 1500 rows, so any"):
+    with pytest.warns(UserWarning, match="^y is 3 in 1500 of 1500 rows, so even"):
         switcher.fit(np.tile(X, (10, 1)), np.full(10 * len(X), 3.0))
     assert switcher.diverged_readouts_ == []
     assert np.isfinite(switcher.readout_losses_).all()

@@ -131,7 +131,7 @@ WRITERS = {
         "not of this race",
     ),
     "model_selection/_store.py": (
-        ["mkdir", "open", "replaced", "write_archive"],
+        ["open", "replaced", "write_archive"],
         ["cell", "trace"],
         "cells, named by a digest of settings and data, replaced whole",
     ),

@@ -282,6 +282,10 @@ def protected(data: Any) -> Any:
     tuples and dicts are copied with their items. Anything else is returned unchanged:
     images of several frames too, since PIL copies only one, and read-only dicts.
     """
+    return data if isinstance(data, type) else _protected(data)
+
+
+def _protected(data: Any) -> Any:
     if isinstance(data, np.ndarray) and data.dtype != object:
         view = data.view()
         view.flags.writeable = False

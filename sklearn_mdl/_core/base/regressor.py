@@ -154,8 +154,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         count = np.count_nonzero(labels == middle)
         if count > max(20, len(labels) / 2):
             warn_caller(
-                f"y is {middle:g} in {count} of {len(labels)} rows, so any features "
-                "save many nats compared with the reference; compare the codelength "
+                f"y is {middle:g} in {count} of {len(labels)} rows, so even useless "
+                "features may save nats over the reference; compare the codelength "
                 "with that of permuted rows"
             )
 

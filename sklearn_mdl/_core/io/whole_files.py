@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryFile
 
 from sklearn_mdl._core.io.formats import KEY, check_format, format_of, kind_of
 from sklearn_mdl._core.validation import warn_caller
@@ -215,7 +214,9 @@ def make_folder(folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=folder).close()  # os.access may be wrong
+        probe = folder / f".probe.{secrets.token_hex(4)}.mdl-part"
+        probe.touch()  # os.access may be wrong
+        probe.unlink()
     except (FileExistsError, NotADirectoryError) as error:
         file = next(p for p in (folder, *folder.parents) if os.path.lexists(p))
         raise ValueError(

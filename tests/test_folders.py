@@ -33,7 +33,9 @@ from sklearn_mdl import (
     RepresentationScorer,
 )
 from sklearn_mdl._core.io import whole_files
+from sklearn_mdl._core.io.formats import with_format
 from sklearn_mdl._core.io.safetensors_io import read_archive
+from sklearn_mdl._core.io.stream_folder import StreamFolder
 from sklearn_mdl._core.io.whole_files import (
     exclusive,
     filled,
@@ -167,6 +169,13 @@ def test_a_folder_of_a_run_with_files_of_others_is_refused(tmp_path):
     ):
         small(checkpoint=tmp_path).fit(*data())
     assert contents(tmp_path) == before
+    other = StreamFolder(tmp_path, with_format("losses", {}))
+    assert other.name == other.stream[:16]
+    other.path.mkdir()
+    text = json.dumps({**other.about, "stream": other.stream})  # without a writer
+    (other.path / "losses.json").write_text(text)
+    with pytest.raises(ValueError, match="but contains no trace; pass the folder"):
+        other.adopt(other.stream)
 
 
 def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):

@@ -225,6 +225,11 @@ def test_what_json_cannot_hold_is_refused_by_name_and_pickled(tmp_path):
     ):
         switcher.save(tmp_path / "a.safetensors")
     assert not list(tmp_path.iterdir())
+    with pytest.raises(TypeError, match=r"^width must consist of None"):
+        as_json(slice(0, object()), "width")
+    inner = IncrementalReadout(linear := LinearReadout())
+    outer = IncrementalReadout(inner)
+    assert list(map(id, estimators_in([outer]))) == [id(outer), id(inner), id(linear)]
     assert_same(pickle.loads(pickle.dumps(switcher)), switcher)
     said = (
         r"^Only pickle .*, since it holds a .*; call pickle\.dump\(estimator, file\)$"

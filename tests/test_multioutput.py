@@ -412,6 +412,8 @@ def test_words_and_numbers_may_stand_side_by_side(fitted):
         codelengths = found.output_codelengths_[:2]
         assert_array_equal(codelengths, fitted.output_codelengths_[:2])
         assert set(found.predict(X[:9])[:, 1]) <= set(expected[1])
+    table = pytest.importorskip("pyarrow").table({"a": Y[:, 0], "b": Y[:, 1] / 1.0})
+    assert several().fit(X, table).predict(X).dtype == float
     frame.loc[3, "large"] = None
     with pytest.raises(ValueError, match=r"Column 2 of y must hold a label .* row 3"):
         several().fit(X, frame)

@@ -103,6 +103,8 @@ def test_labels_say_what_they_are_unless_they_are_told():
     assert both.cells_[0].is_real
     with pytest.raises(ValueError, match=r"two or more values, got \[0.*'d'"):
         ranked({"d": (some, 0.5 + 1e-14 * y)})
+    wide = np.where(np.arange(len(y)) % 2, 120, -120).astype(np.int8)
+    assert ranked({"d": (some, wide)}).codelengths_.shape == (1, 1)
     with pytest.raises(ValueError, match="Dataset 'd' must hold a label for every row"):
         ranked({"d": (some, np.r_[np.nan, y[1:]])})
     with pytest.raises(ValueError, match="must be real numbers of shape"):

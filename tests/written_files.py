@@ -131,7 +131,7 @@ WRITERS = {
         "not of this race",
     ),
     "model_selection/_store.py": (
-        ["open", "replaced", "write_archive"],
+        ["mkdir", "open", "replaced", "write_archive"],
         ["cell", "trace"],
         "cells, named by a digest of settings and data, replaced whole",
     ),

@@ -89,12 +89,12 @@ def usable_information(
         given, cure = unknown.tolist()[0], "keep rows where np.isin(y_test, y_train)"
         raise invalid("Test labels", "among the train labels", given, cure)
     places = np.searchsorted(classes, test_labels)
-    proba = predict_proba(clone(estimator).fit(rows, labels), test_rows)
-    shape = len(places), len(classes)
-    if proba.shape != shape or (proba < 0).any() or not np.allclose(proba.sum(1), 1):
-        required, cure = f"probabilities of shape {shape}", "debug predict_proba"
-        raise invalid("Predictions of the estimator", required, proba, cure)
+    fitted, shape = clone(estimator).fit(rows, labels), (len(places), len(classes))
+    proba = predict_proba(fitted, test_rows).astype(np.float64)
+    if proba.shape != shape or not np.all((proba >= 0) & (proba < np.inf)):
+        raise invalid("Predictions", f"{shape} probabilities", proba, "debug the model")
     least = np.finfo(np.float64).tiny  # some classifiers predict zero for a label
+    proba /= np.maximum(proba.sum(1, keepdims=True), least)
     right = np.maximum(proba[np.arange(len(places)), places], least)
     entropy = -float(np.log(counts[places] / counts.sum()).mean())
     conditional = -float(np.log(right).mean())

@@ -58,10 +58,7 @@ def add_labels(
 
 def add_groups(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the option --groups."""
-    help = (
-        "file in one of the same formats, with the group of each row, such as a "
-        "patient; a group's labels are learned only after all of its rows are coded"
-    )
+    help = "file in one of the same formats with each row's group, such as a patient"
     add(parser, "--groups", help + more, "PATH", type=Path)
 
 

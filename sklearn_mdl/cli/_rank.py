@@ -21,11 +21,10 @@ EXAMPLE = "sklearn-mdl rank features --out ranking --n-orders 3"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     help = (
-        "folder with DATASET/ENCODER.npy, DATASET/labels.npy and, for rows in groups "
-        "such as patients, DATASET/groups.npy; or one such DATASET; or an .h5ad, "
-        ".parquet, .npz or .h5 file, or a folder of them; or a folder of Hugging Face "
-        "datasets; or a folder written by eva or HEAR; or a .csv file of labelled "
-        "texts, which are encoded by n-grams"
+        "folder with DATASET/ENCODER.npy, DATASET/labels.npy and, for rows in groups, "
+        "DATASET/groups.npy; or one such DATASET; or an .h5ad, .parquet, .npz or .h5 "
+        "file, or a folder of them; or a folder of Hugging Face datasets, eva or HEAR; "
+        "or a .csv file of labelled texts, which are encoded by n-grams"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = "column to use as labels, if a file has several columns of labels"
@@ -45,9 +44,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "score at most --n-orders orders, and start no run after this time"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
-        "race the encoders on each dataset first, and do not score those that lose to "
-        "the same encoder on every dataset; N, such as 0.05, limits approximately the "
-        "probability of eliminating the best encoder on a dataset (default: no race)"
+        "race encoders first, and drop those that lose to another on every dataset; "
+        "N, such as 0.05, limits the probability of an error (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
     help = "also score the N best encoders in pairs, concatenated (default: no pairs)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections import UserDict
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,6 @@ from torch import Tensor
 from sklearn_mdl._core.numerics import as_array, dense
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import (
-    CONSTANT,
     as_labels,
     check_class_labels,
     check_order,
@@ -213,7 +211,7 @@ def _gather_one(
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
         distinct_classes(labels, called)
-    elif len(labels) and np.ptp(labels) <= CONSTANT * np.abs(labels).max():
+    elif len(labels) and np.allclose(labels, labels[0], rtol=1e-12, atol=0.0):
         cure = f"correct dataset {name!r} or leave it out"
         raise invalid("Labels", "of two or more values", labels[:1].tolist(), cure)
     title = f"groups of dataset {name!r}"
@@ -295,8 +293,8 @@ def _protected(data: Any) -> Any:
     if type(data) in (list, tuple):
         are_plain = PLAIN.issuperset(map(type, data))
         return type(data)(data if are_plain else map(protected, data))
-    if hasattr(data, "_make"):
-        return data._make(map(protected, data))  # a named tuple
+    if isinstance(data, tuple) and hasattr(data, "_make"):  # a named tuple
+        return data._make(map(protected, data))
     if isinstance(data, (dict, UserDict)):
         values = {key: protected(value) for key, value in data.items()}
         with suppress(Exception):  # such as a dict that cannot be changed
@@ -304,24 +302,32 @@ def _protected(data: Any) -> Any:
             for key, value in values.items():
                 copied[key] = value
             return copied
-    if hasattr(data, "iloc") and object in np.atleast_1d(np.array(data.dtypes, object)):
-        protected(np.asarray(data, dtype=object))  # raises for damaged images
-        with suppress(Exception):  # pandas does not copy objects
-            return pickle.loads(pickle.dumps(data))
+    if hasattr(data, "iloc"):
+        return _frame_copy(data)
     if isinstance(data, getattr(sys.modules.get("PIL.Image"), "Image", ())):
         return _image_copy(data)
-    if hasattr(data, "iloc") or issparse(data):
+    if issparse(data):
         return data.copy()
     is_frame = hasattr(data, "to_arrow") and hasattr(data, "clone")  # of polars
     return data.clone() if is_frame or isinstance(data, Tensor) else data
+
+
+def _frame_copy(frame: Any) -> Any:
+    """Return a copy of a data frame or series, whose objects pandas would share."""
+    copied, rows = frame.copy(), slice(None)
+    places = [rows] if frame.ndim == 1 else [(rows, j) for j in range(frame.shape[1])]
+    for place in places:
+        if frame.iloc[place].dtype == object:
+            copied.iloc[place] = protected(frame.iloc[place].to_numpy())
+    return copied
 
 
 def _image_copy(image: Any) -> Any:
     """Return a copy with the same file name and format.
 
     Images of several frames are returned unchanged, and so are images that were closed
-    before they were loaded. If loading fails, the error is kept, since PIL would report
-    it only once and then return what it has decoded.
+    before they were loaded. If loading the current frame fails, the error is kept,
+    since PIL would report it only once and then return what it has decoded.
     """
     counted, kept = object.__new__(type(image)), dict[str, Any]()
     # Counting its frames would undo changes that the caller made to the image.

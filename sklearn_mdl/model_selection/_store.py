@@ -134,7 +134,7 @@ class CellStore:
     Parameters
     ----------
     folder : Path
-        The directory, which must exist before a cell is saved.
+        The directory, which is created when the first cell is saved.
     *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
         Switchers of different classes. The identity of a cell includes the settings of
         the switcher that has the same class as the switcher of the cell's task.
@@ -244,6 +244,7 @@ class CellStore:
         """
         identity, path, source = self.entry(task)
         text = text_of(cell, identity)
+        self.folder.mkdir(parents=True, exist_ok=True)
         arrays = cell.source.read()._asdict()
         write_archive(source.path, "trace", arrays, {"key": source.key})
         with replaced(path) as aside, aside.open("wb") as file:

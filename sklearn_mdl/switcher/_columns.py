@@ -23,7 +23,7 @@ def split_columns(y: Any) -> list[np.ndarray]:
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
             "pass y of shape (n_samples, n_outputs)"
         )
-    if hasattr(y, "columns") and len(set(y.dtypes)) > 1:
+    if hasattr(y, "columns") and len(set(getattr(y, "dtypes", ()))) > 1:
         # The whole table would become floats, in which different labels may be equal.
         table, width = y.iloc if hasattr(y, "iloc") else y, y.shape[1]
         labels = np.stack([np.asarray(table[:, j], object) for j in range(width)], 1)

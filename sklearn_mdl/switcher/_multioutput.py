@@ -265,9 +265,11 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         """
         predictions = [switcher.predict(X) for switcher in self.estimators_]
-        table = np.column_stack(predictions)
-        given = np.column_stack([column.astype(object) for column in predictions])
-        return table if np.array_equal(table, given) else given  # text and numbers
+        table = np.column_stack([column.astype(object) for column in predictions])
+        kinds = {column.dtype.kind for column in predictions}
+        is_plain = len(kinds) == 1 or kinds <= set("biuf")  # no text and numbers
+        plain = np.column_stack(predictions) if is_plain else table
+        return plain if np.array_equal(plain, table) else table
 
     def predict_proba(self, X: ArrayLike) -> list[np.ndarray]:
         """Predict probabilities for each column, (n_samples, n_classes) each.

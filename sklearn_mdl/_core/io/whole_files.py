@@ -214,9 +214,8 @@ def make_folder(folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe.{secrets.token_hex(4)}.mdl-part"
-        probe.touch()  # os.access may be wrong
-        probe.unlink()
+        (probe := folder / f".probe.{secrets.token_hex(4)}.mdl-part").touch()
+        probe.unlink(missing_ok=True)  # another process may have swept it
     except (FileExistsError, NotADirectoryError) as error:
         file = next(p for p in (folder, *folder.parents) if os.path.lexists(p))
         raise ValueError(

@@ -190,6 +190,9 @@ def test_images_of_several_frames_reach_encoders_as_they_are(tmp_path):
             edited.thumbnail((2, 2))
             assert protected([edited])[0] is edited
             assert (edited.size, edited.tell()) == ((2, 2), 1)
+    first.save(tmp_path / "moving.png", save_all=True, append_images=others)
+    with Image.open(tmp_path / "moving.png") as moving:
+        assert len(list(ImageSequence.Iterator(protected(moving)))) == 3
     with Image.open(tmp_path / "moving.tif") as tagged:
         tagged.getexif()[305], tagged.tag_v2[270] = "mine", "mine"
         protected([tagged])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import UserDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -331,7 +331,7 @@ def _image_copy(image: Any) -> Any:
     """
     counted, kept = object.__new__(type(image)), dict[str, Any]()
     # Counting its frames would undo changes that the caller made to the image.
-    own = {k: copy(v) for k, v in vars(image).items() if isinstance(v, Mapping)}
+    own = {k: copy(v) for k, v in vars(image).items() if isinstance(v, MutableMapping)}
     vars(counted).update(vars(image) | own, _exif=None)
     for name in ("filename", "format", "n_frames", "is_animated"):
         try:
@@ -339,15 +339,14 @@ def _image_copy(image: Any) -> Any:
         except (AttributeError, ValueError):  # of another format, or closed
             continue
         except Exception:  # a later frame is damaged, which not all encoders read
-            kept[name] = 2
+            kept[name] = 0
+    if kept.get("n_frames", 1) > 1:
+        return image
     if _FAULT not in vars(image) or sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES:
         try:
-            image.load()
-            if kept.get("n_frames", 1) > 1:
-                return image
             copied = image.copy()
             vars(copied).update(kept)
-            return copied
+            return copied if kept.get("n_frames", 1) else image
         except (AssertionError, AttributeError, ValueError, MemoryError):  # closed
             return image
         except Exception as error:

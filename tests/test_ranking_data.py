@@ -150,16 +150,6 @@ def test_items_that_an_encoder_may_change_are_copied(items):
     assert repr(items) == before
 
 
-def test_columns_of_objects_are_copied_and_keep_their_types():
-    frame = pd.DataFrame({"a": [[1], [2]], "b": [lambda: 0, Lock()], "c": [0.5, 1.5]})
-    frame = frame.set_axis(["a", "a", "c"], axis=1)
-    given = protected(frame)
-    given.iloc[0, 0].clear()
-    assert frame.iloc[0, 0] == [1]
-    assert_array_equal(given.dtypes, frame.dtypes)
-    assert given.iloc[1, 1] is frame.iloc[1, 1]
-
-
 def test_a_dict_that_nothing_can_change_reaches_encoders_as_it_is():
     class Frozen(dict):
         def __setitem__(self, key, value):
@@ -168,7 +158,14 @@ def test_a_dict_that_nothing_can_change_reaches_encoders_as_it_is():
     assert protected(items := Frozen(a=[1])) is items
 
 
-def test_data_of_polars_are_copied():
+def test_data_frames_are_copied_with_their_objects():
+    frame = pd.DataFrame({"a": [[1], [2]], "b": [lambda: 0, Lock()], "c": [0.5, 1.5]})
+    frame = frame.set_axis(["a", "a", "c"], axis=1)
+    given = protected(frame)
+    given.iloc[0, 0].clear()
+    assert frame.iloc[0, 0] == [1]
+    assert_array_equal(given.dtypes, frame.dtypes)
+    assert given.iloc[1, 1] is frame.iloc[1, 1]
     frame = pytest.importorskip("polars").DataFrame({"a": [1.0], "b": [2.0]})
     protected(frame).drop_in_place("a")
     assert frame.columns == ["a", "b"]

@@ -44,8 +44,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "score at most --n-orders orders, and start no run after this time"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
-        "race encoders first, and drop those that lose to another on every dataset; "
-        "N, such as 0.05, limits the probability of an error (default: no race)"
+        "race the encoders on each dataset first, and do not score those that lose to "
+        "the same encoder on every dataset; N, such as 0.05, limits approximately the "
+        "probability of eliminating the best encoder on a dataset (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
     help = "also score the N best encoders in pairs, concatenated (default: no pairs)"

@@ -279,6 +279,11 @@ def protected(data: Any) -> Any:
     matrices, tensors and PIL's images are copied, since they have no such views. Lists,
     tuples and dicts are copied with their items. Anything else is returned unchanged:
     images of several frames too, since PIL copies only one, and read-only dicts.
+
+    Raises
+    ------
+    ValueError
+        If an image is damaged. The message names its file.
     """
     return data if isinstance(data, type) else _protected(data)
 

@@ -265,9 +265,10 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         """
         predictions = [switcher.predict(X) for switcher in self.estimators_]
+        # Text and numbers stay as they are, and so do numbers that floats would round.
         table = np.column_stack([column.astype(object) for column in predictions])
         kinds = {column.dtype.kind for column in predictions}
-        is_plain = len(kinds) == 1 or kinds <= set("biuf")  # no text and numbers
+        is_plain = len(kinds) == 1 or kinds <= set("biuf")
         plain = np.column_stack(predictions) if is_plain else table
         return plain if np.array_equal(plain, table) else table
 

@@ -301,7 +301,7 @@ class ForwardPass:
         n_plain = int((~np.isnan(losses).any(axis=1)).sum())
         self._filter.advance(Coding.of(losses[:n_plain]))
         for row in losses[n_plain:]:
-            self._observe(row)
+            self._observe(row, self._log_shares(np.isnan(row)))
 
     def _advance(self, coding: Coding) -> None:
         losses = coding.losses
@@ -324,13 +324,16 @@ class ForwardPass:
         if isinstance(mixture, MixtureFilter) and advance_awake(mixture, coding, awake):
             return
         for i, row in enumerate(coding.losses):
-            coding.posterior[i] = np.exp(self._log_shares(self._asleep))
-            coding.codelengths[i] = self._observe(row)
+            shares = self._log_shares(self._asleep)
+            coding.posterior[i] = np.exp(shares)
+            coding.codelengths[i] = self._observe(row, shares)
 
-    def _observe(self, losses: Floats) -> float:
-        """Condition on the losses (K,) of a step, and return the mixture's cost."""
+    def _observe(self, losses: Floats, shares: Floats) -> float:
+        """Condition on the losses (K,) of a step, and return the mixture's cost.
+
+        ``shares`` are the log shares of the experts that are awake.
+        """
         asleep = np.isnan(losses)
-        shares = self._log_shares(asleep)
         codelength, _ = condition_scores(shares[~asleep], losses[~asleep])
         row = np.where(asleep, codelength, losses)[np.newaxis]
         self._filter.advance(Coding.of(row))

@@ -214,6 +214,7 @@ def make_folder(folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # os.access may be wrong, for example about users and network drives.
         (probe := folder / f".probe.{secrets.token_hex(4)}.mdl-part").touch()
         probe.unlink(missing_ok=True)  # another process may have swept it
     except (FileExistsError, NotADirectoryError) as error:

@@ -293,6 +293,13 @@ def test_models_of_hugging_face():
     means = [np.mean(row[0], axis=0) for row in pipeline(tokens)]
     found = compare({"tokens": pipeline}, tokens, Y, **QUICK)
     assert found.scorer.codelengths_.item() == code(np.array(means))
+    images = np.array(X[:, :12].reshape(-1, 2, 2, 3))
+    for given in (None, lambda images: images, lambda images: list(images)):
+        with pytest.raises(ValueError, match=r"images: X.reshape\(len\(X\), -1\)"):
+            compare({"pixels": given}, images, Y, **QUICK)
+    uneven = [np.zeros((2 + i % 2, 2)) for i in range(len(Y))]
+    with pytest.raises(ValueError, match="'pixels' must all have one shape; resize"):
+        compare({"pixels": None}, uneven, Y, **QUICK)
     bert = torch.nn.Linear(2, 2)
     bert.config = {"model_type": "bert"}
     with pytest.raises(TypeError, match=r"lambda texts: model\(\*\*tokenizer\("):

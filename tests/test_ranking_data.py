@@ -4,6 +4,7 @@ import os
 import pickle
 import shutil
 from collections import OrderedDict, UserDict
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
@@ -166,6 +167,14 @@ def test_data_frames_are_copied_with_their_objects():
     assert frame.iloc[0, 0] == [1]
     assert_array_equal(given.dtypes, frame.dtypes)
     assert given.iloc[1, 1] is frame.iloc[1, 1]
+    frame = pd.DataFrame(
+        {"a": [shared := bytearray(b"a")] * 2 + [{1}]}, index=[0, 0, 1]
+    )
+    given = protected(frame)["a"].to_numpy()
+    assert given[0] is given[1] is not shared
+    given[0].clear()
+    given[2].clear()
+    assert frame["a"].tolist() == [bytearray(b"a")] * 2 + [{1}]
     frame = pytest.importorskip("polars").DataFrame({"a": [1.0], "b": [2.0]})
     protected(frame).drop_in_place("a")
     assert frame.columns == ["a", "b"]
@@ -188,8 +197,11 @@ def test_images_of_several_frames_reach_encoders_as_they_are(tmp_path):
             assert protected([edited])[0] is edited
             assert (edited.size, edited.tell()) == ((2, 2), 1)
     first.save(tmp_path / "moving.png", save_all=True, append_images=others)
-    with Image.open(tmp_path / "moving.png") as moving:
-        assert len(list(ImageSequence.Iterator(protected(moving)))) == 3
+    for each in (path, tmp_path / "moving.tif", tmp_path / "moving.png"):
+        with Image.open(each) as moving:
+            for _ in range(2):
+                assert len(list(ImageSequence.Iterator(protected(moving)))) == 3
+            assert protected(moving).n_frames == 3
     with Image.open(tmp_path / "moving.tif") as tagged:
         tagged.getexif()[305], tagged.tag_v2[270] = "mine", "mine"
         protected([tagged])
@@ -232,19 +244,36 @@ def test_damaged_images_fail_for_every_encoder(name, tmp_path, monkeypatch):
         small().fit(data, encoders)  # as PIL advises
 
 
-@for_each("name", ["moving.gif", "moving.tif"])
-def test_later_frames_may_be_damaged_unless_an_encoder_reads_them(name, tmp_path):
-    path = tmp_path / name
-    first, *others = [Image.new("L", (4, 4), 80 * i) for i in range(3)]
-    first.save(path, save_all=True, append_images=others)
-    path.write_bytes(path.read_bytes()[:-40])
+def test_later_frames_may_be_damaged_if_they_can_be_counted(tmp_path):
+    path, damaged = tmp_path / "moving.tif", r"moving.\w+ must hold a readable image"
+    first, *others = [Image.effect_noise((32, 32), 50) for i in range(3)]
+    several = {"save_all": True, "append_images": others}
+    first.save(path, **several, compression="tiff_lzw")
+    with Image.open(path) as moving:
+        pixels = np.asarray(moving)
+        moving.seek(1)
+        start = moving.tag_v2[273][0] + 100
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(b"\xff" * 100)
     with Image.open(path) as moving:
         for _ in range(2):
             assert protected([moving])[0] is moving
-            assert moving.getpixel((0, 0)) == 0
-            with pytest.raises(Exception):  # noqa: B017, PT011
-                list(ImageSequence.Iterator(moving))
+            assert_array_equal(moving, pixels)
+            moving.seek(1)
+            for _ in range(2):
+                with pytest.raises(ValueError, match=damaged):
+                    protected([moving])
             moving.seek(0)
+    path = tmp_path / "moving.gif"
+    first.save(path)
+    path.write_bytes(
+        path.read_bytes()[:-1] + b"!\xf9\x04"
+    )  # it may have a second frame
+    with Image.open(path) as moving:
+        for _ in range(2):
+            with pytest.raises(ValueError, match=damaged):
+                protected([moving])
 
 
 def test_copies_of_images_keep_what_belongs_to_them(tmp_path):
@@ -258,6 +287,14 @@ def test_copies_of_images_keep_what_belongs_to_them(tmp_path):
         assert (given[1].filename, given[1].format) == (still.filename, "GIF")
         assert given[1].is_animated is False
         assert not hasattr(given[0], "filename")
+    flat = [
+        b"8BPS",
+        *(v.to_bytes(2) for v in (1, 0, 0, 0, 1, 0, 2, 0, 2, 8, 1)),
+        bytes(18),
+    ]
+    with Image.open(BytesIO(b"".join(flat))) as photoshop:  # whose n_frames is 0
+        protected(photoshop).thumbnail((1, 1))
+        assert photoshop.size == (2, 2)
     orientation = Image.Exif()
     orientation[274] = 6
     Image.new("RGB", (64, 64)).save(tmp_path / "turned.jpg", exif=orientation)

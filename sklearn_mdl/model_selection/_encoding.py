@@ -6,7 +6,7 @@ import sys
 from collections import UserDict
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from copy import copy
+from copy import copy, deepcopy
 from functools import partial
 from itertools import chain
 from traceback import format_exception
@@ -211,7 +211,7 @@ def _gather_one(
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
         distinct_classes(labels, called)
-    elif len(labels) and np.allclose(labels, labels[0], rtol=1e-12, atol=0.0):
+    elif len(labels) and np.allclose(labels, np.float64(labels[0]), 1e-12, 0):
         cure = f"correct dataset {name!r} or leave it out"
         raise invalid("Labels", "of two or more values", labels[:1].tolist(), cure)
     title = f"groups of dataset {name!r}"
@@ -277,13 +277,15 @@ def protected(data: Any) -> Any:
 
     Arrays of numbers become read-only views. Other arrays, data frames, sparse
     matrices, tensors and PIL's images are copied, since they have no such views. Lists,
-    tuples and dicts are copied with their items. Anything else is returned unchanged:
-    images of several frames too, since PIL copies only one, and read-only dicts.
+    tuples and dicts are copied with their items, frames of pandas with their objects.
+    Anything else is returned unchanged: images of several frames too, since PIL copies
+    only one, and read-only dicts.
 
     Raises
     ------
     ValueError
-        If an image is damaged. The message names its file.
+        If an image of one frame or the current frame of a TIFF is damaged. The message
+        names its file.
     """
     return data if isinstance(data, type) else _protected(data)
 
@@ -309,7 +311,7 @@ def _protected(data: Any) -> Any:
             return copied
     if hasattr(data, "iloc"):
         return _frame_copy(data)
-    if isinstance(data, getattr(sys.modules.get("PIL.Image"), "Image", ())):
+    if _is_image(data):
         return _image_copy(data)
     if issparse(data):
         return data.copy()
@@ -322,42 +324,58 @@ def _frame_copy(frame: Any) -> Any:
     copied, rows = frame.copy(), slice(None)
     places = [rows] if frame.ndim == 1 else [(rows, j) for j in range(frame.shape[1])]
     for place in places:
-        if frame.iloc[place].dtype == object:
-            copied.iloc[place] = protected(frame.iloc[place].to_numpy())
+        column = frame.iloc[place]
+        if column.dtype == object and hasattr(column, "to_numpy"):  # Dask has none
+            copied.iloc[place] = _copied_objects(column.to_numpy())
     return copied
+
+
+def _copied_objects(objects: np.ndarray) -> Any:
+    """Return a copy of an array of objects, with copies of objects of any type.
+
+    If some cannot be copied, those that `protected` returns unchanged are shared.
+    """
+    own = {id(o): o for o in objects}  # one object may be in many rows
+    copies = {key: protected(o) for key, o in own.items()}
+    rest = {key: o for key, o in own.items() if copies[key] is o and not _is_image(o)}
+    with suppress(Exception):
+        copies |= deepcopy(rest)
+    return np.frompyfunc(lambda o: copies[id(o)], 1, 1)(objects)
+
+
+def _is_image(data: object) -> bool:
+    return isinstance(data, getattr(sys.modules.get("PIL.Image"), "Image", ()))
 
 
 def _image_copy(image: Any) -> Any:
     """Return a copy with the same file name and format.
 
     Images of several frames are returned unchanged, and so are images that were closed
-    before they were loaded. If loading the current frame fails, the error is kept,
-    since PIL would report it only once and then return what it has decoded.
+    before they were loaded. If loading fails, the error is kept, since PIL would report
+    it only once and then return what it has decoded.
     """
-    counted, kept = object.__new__(type(image)), dict[str, Any]()
+    counted, kept, own = object.__new__(type(image)), dict[str, Any](), vars(image)
     # Counting its frames would undo changes that the caller made to the image.
-    own = {k: copy(v) for k, v in vars(image).items() if isinstance(v, MutableMapping)}
-    vars(counted).update(vars(image) | own, _exif=None)
-    for name in ("filename", "format", "n_frames", "is_animated"):
-        try:
-            kept[name] = getattr(counted, name)
-        except (AttributeError, ValueError):  # of another format, or closed
-            continue
-        except Exception:  # a later frame is damaged, which not all encoders read
-            kept[name] = 0
-    if kept.get("n_frames", 1) > 1:
-        return image
-    if _FAULT not in vars(image) or sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES:
-        try:
+    parts = {k: copy(v) for k, v in own.items() if isinstance(v, list | MutableMapping)}
+    vars(counted).update(own | parts, _exif=None)
+    try:
+        for name in ("filename", "format", "n_frames", "is_animated"):
+            with suppress(AttributeError, ValueError):  # of another format, or closed
+                kept[name] = getattr(counted, name)
+        if kept.get("n_frames", 1) > 1:
+            if image.format == "TIFF":  # others could not read later frames afterwards
+                counted.load()
+            return image
+        if _FAULT not in own or sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES:
             copied = image.copy()
             vars(copied).update(kept)
-            return copied if kept.get("n_frames", 1) else image
-        except (AssertionError, AttributeError, ValueError, MemoryError):  # closed
-            return image
-        except Exception as error:
-            vars(image)[_FAULT] = f"PIL reports {error!r}"
+            return copied
+    except (AssertionError, AttributeError, ValueError, MemoryError):  # closed
+        return image
+    except Exception as error:
+        own[_FAULT] = f"PIL reports {error!r}"
     path, cure = kept.get("filename") or image, "repair or remove it"
-    raise damaged(path, "a readable image", vars(image)[_FAULT], cure)
+    raise damaged(path, "a readable image", own[_FAULT], cure)
 
 
 def owned(features: np.ndarray) -> np.ndarray:
@@ -393,27 +411,21 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     whole = not is_float or bool((labels[finite] == np.rint(labels[finite])).all())
     is_real = targets == "real" or (targets == "auto" and not whole)
     if targets == "auto" and labels.ndim == 1 and finite.all() and may_be_real(labels):
-        raise ValueError(
-            f"Labels must clearly be classes or real numbers, but {name} holds "
-            f"{len(np.unique(labels))} different whole numbers as floats in "
-            f'{len(labels)} rows; pass targets="real" (--targets real) or '
-            'targets="classes" (--targets classes)'
-        )
+        fault = f"{len(np.unique(labels))} different whole numbers as floats fit both"
+        cure = 'pass targets="real" or targets="classes"'
+        cure += " (on the command line, --targets real or --targets classes)"
+        raise damaged(name, "either classes or real numbers", fault, cure)
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
         kind = "real numbers" if is_real else "classes"
         cure = "pass one column, such as np.asarray(y)[:, 0]"
         if labels.ndim == 1:
             cure = "pass y.astype(float), or MDLReadoutSwitcher() (--targets classes)"
-        raise ValueError(
-            f"Labels must be {kind} of shape (n_samples,), but {name} holds "
-            f"{labels.dtype} in shape {labels.shape}; {cure}"
-        )
+        fault = f"labels are {labels.dtype} in shape {labels.shape}"
+        raise damaged(name, f"{kind} of shape (n_samples,)", fault, cure)
     if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(
-            f"Labels must be finite, but {name} holds {labels[row]} in row {row}; "
-            "pass X[np.isfinite(y)] and y[np.isfinite(y)]"
-        )
+        row, cure = np.argmin(finite), "pass X[np.isfinite(y)] and y[np.isfinite(y)]"
+        fault = f"{name} holds {labels[row]} in row {row}"
+        raise ValueError(f"Labels must be finite, but {fault}; {cure}")
     if not is_real:
         check_class_labels(labels, name)
     return is_real
@@ -439,9 +451,6 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
 def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
     text = ", ".join(f"{name!r} lacks {lacking}" for name, lacking in gaps.items())
     if missing == "raise":
-        raise ValueError(
-            "Every dataset must have features from every encoder, but "
-            f"{text}; add these features, or leave out these datasets (as "
-            "RepresentationScorer(missing='drop') does)"
-        )
+        cure = "add these features, or leave these datasets out with missing='drop'"
+        raise damaged("Every dataset", "features from every encoder", text, cure)
     warn_caller(f"Dropped datasets without features from every encoder: {text}")

@@ -87,28 +87,30 @@ def features_of(
 ) -> np.ndarray:
     """Return an encoder's features of X, (n_samples, width).
 
-    If the encoder returns a vector for each token, features are means over tokens.
+    If a function returns a list of arrays (1, n_tokens, width), as pipelines of Hugging
+    Face do, features are means over tokens.
 
     Raises
     ------
     TypeError
         If `encoder` is none of ``KINDS``. The message shows code that works.
     ValueError
-        If the encoder needs rows and X is None, or if features are not numbers.
+        If the encoder needs rows and X is None, or if features are not numbers or do
+        not all have one shape.
     """
     output = dense(as_array(_output_of(encoder, X, name, cache, verbose)))
+    if callable(encoder) and isinstance(output, list):
+        rows = (np.asarray(as_array(row)) for row in output)
+        output = [r[0].mean(0) if r.ndim == 3 and len(r) == 1 else r for r in rows]
     try:
         features = np.asarray(output)
-        if features.ndim > 2 and not _is_array(encoder):
-            features = features.reshape(len(features), -1, features.shape[-1]).mean(1)
-    except ValueError:  # rows differ in their numbers of tokens
-        rows = [np.asarray(row) for row in output]
-        features = np.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows])
+    except ValueError as error:
+        text = "must all have one shape; resize images, or average over tokens"
+        raise ValueError(f"Features of {name!r} {text}") from error
     if features.ndim and features.dtype.kind not in "biuf":
         refuse_text(output, f"Features of {name!r}")
         features = features.astype(np.float64)
-    is_given = features is X or _is_array(encoder) or isinstance(encoder, str | Path)
-    return features if is_given else owned(features)
+    return features if is_given(encoder) else owned(features)
 
 
 def _output_of(

@@ -348,8 +348,7 @@ def check_order(rows: Any, y: Any, title: str) -> None:
     if is_same and not own.equals(other):
         raise ValueError(
             f"{title} must have all rows in the order of y, but a frame has the index "
-            "of y in another order; append .loc[y.index] to it, or .to_numpy() if rows "
-            "and labels already correspond"
+            "of y in another order; append .loc[y.index], or .to_numpy() to ignore it"
         )
 
 
@@ -464,8 +463,7 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
     if step is not None:
         raise ValueError(
             f"An encoder must be fitted without the labels that are coded, but {name} "
-            f"holds {step}, which requires y; fit {step} on other rows, and replace it "
-            "by FrozenEstimator(fitted)"
+            f"holds {step}, which needs y; pass FrozenEstimator(fitted on other rows)"
         )
 
 
@@ -473,7 +471,6 @@ def refuse_weights(sample_weight: object, caller: str) -> None:
     """Raise TypeError if weights of labels are given."""
     if sample_weight is not None:
         raise TypeError(
-            f"{caller} must weight all labels equally, since a weighted sum is not a "
-            "codelength, but got sample_weight; omit sample_weight, and repeat or drop "
-            "rows instead"
+            f"{caller} must weight all labels equally, but got sample_weight; omit it, "
+            "since a weighted sum is no codelength, and repeat or drop rows instead"
         )

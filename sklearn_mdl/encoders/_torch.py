@@ -126,10 +126,9 @@ class TorchEncoder(ImageEncoder):
         tensor = self.preprocess(image)
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"preprocess must return a tensor, got {type(tensor).__name__}; for an "
-                "image, pass torchvision.transforms.Compose([preprocess, ToTensor()]); "
-                "for a Hugging Face processor, pass lambda image: processor(image, "
-                "return_tensors='pt')['pixel_values'][0]"
+                f"preprocess must return a tensor, got {type(tensor).__name__}; pass "
+                "transforms.Compose([preprocess, ToTensor()]) or, with Hugging Face, "
+                "lambda i: processor(i, return_tensors='pt')['pixel_values'][0]"
             )
         return tensor
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections import UserDict
-from collections.abc import Mapping, MutableMapping, Sequence
-from contextlib import suppress
-from copy import copy, deepcopy
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from traceback import format_exception
@@ -14,9 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
-from torch import Tensor
 
 from sklearn_mdl._core.numerics import as_array, dense
 from sklearn_mdl._core.stream.samples import is_mapped
@@ -45,10 +39,9 @@ from sklearn_mdl.model_selection._given import (
     checked_encoders,
     refuse_arrays,
 )
+from sklearn_mdl.model_selection._protection import protected
 
-_FAULT = "sklearn_mdl_fault"  # attribute of damaged images
 LONGEST = 300  # maximum number of characters of an error message
-PLAIN = {str, bytes, int, float, bool, type(None)}  # types that nothing can change
 
 
 class Failure(NamedTuple):
@@ -272,112 +265,6 @@ def _encoded(
         return Failure.of(error, *names)
 
 
-def protected(data: Any) -> Any:
-    """Protect data against changes by an encoder.
-
-    Arrays of numbers become read-only views. Other arrays, data frames, sparse
-    matrices, tensors and PIL's images are copied, since they have no such views. Lists,
-    tuples and dicts are copied with their items, frames of pandas with their objects.
-    Anything else is returned unchanged: images of several frames too, since PIL copies
-    only one, and read-only dicts.
-
-    Raises
-    ------
-    ValueError
-        If an image of one frame or the current frame of a TIFF is damaged. The message
-        names its file.
-    """
-    return data if isinstance(data, type) else _protected(data)
-
-
-def _protected(data: Any) -> Any:
-    if isinstance(data, np.ndarray) and data.dtype != object:
-        view = data.view()
-        view.flags.writeable = False
-        return view
-    if isinstance(data, np.ndarray):
-        return np.frompyfunc(protected, 1, 1)(data)
-    if type(data) in (list, tuple):
-        are_plain = PLAIN.issuperset(map(type, data))
-        return type(data)(data if are_plain else map(protected, data))
-    if isinstance(data, tuple) and hasattr(data, "_make"):  # a named tuple
-        return data._make(map(protected, data))
-    if isinstance(data, (dict, UserDict)):
-        values = {key: protected(value) for key, value in data.items()}
-        with suppress(Exception):  # such as a dict that cannot be changed
-            copied: Any = copy(data)
-            for key, value in values.items():
-                copied[key] = value
-            return copied
-    if hasattr(data, "iloc"):
-        return _frame_copy(data)
-    if _is_image(data):
-        return _image_copy(data)
-    if issparse(data):
-        return data.copy()
-    is_frame = hasattr(data, "to_arrow") and hasattr(data, "clone")  # of polars
-    return data.clone() if is_frame or isinstance(data, Tensor) else data
-
-
-def _frame_copy(frame: Any) -> Any:
-    """Return a copy of a data frame or series, whose objects pandas would share."""
-    copied, rows = frame.copy(), slice(None)
-    places = [rows] if frame.ndim == 1 else [(rows, j) for j in range(frame.shape[1])]
-    for place in places:
-        column = frame.iloc[place]
-        if column.dtype == object and hasattr(column, "to_numpy"):  # Dask has none
-            copied.iloc[place] = _copied_objects(column.to_numpy())
-    return copied
-
-
-def _copied_objects(objects: np.ndarray) -> Any:
-    """Return a copy of an array of objects, with copies of objects of any type.
-
-    If some cannot be copied, those that `protected` returns unchanged are shared.
-    """
-    own = {id(o): o for o in objects}  # one object may be in many rows
-    copies = {key: protected(o) for key, o in own.items()}
-    rest = {key: o for key, o in own.items() if copies[key] is o and not _is_image(o)}
-    with suppress(Exception):
-        copies |= deepcopy(rest)
-    return np.frompyfunc(lambda o: copies[id(o)], 1, 1)(objects)
-
-
-def _is_image(data: object) -> bool:
-    return isinstance(data, getattr(sys.modules.get("PIL.Image"), "Image", ()))
-
-
-def _image_copy(image: Any) -> Any:
-    """Return a copy with the same file name and format.
-
-    Images of several frames are returned unchanged, and so are images that were closed
-    before they were loaded. If loading fails, the error is kept, since PIL would report
-    it only once and then return what it has decoded.
-    """
-    counted, kept, own = object.__new__(type(image)), dict[str, Any](), vars(image)
-    # Counting its frames would undo changes that the caller made to the image.
-    parts = {k: copy(v) for k, v in own.items() if isinstance(v, list | MutableMapping)}
-    vars(counted).update(own | parts, _exif=None)
-    try:
-        for name in ("filename", "format", "n_frames", "is_animated"):
-            with suppress(AttributeError, ValueError):  # of another format, or closed
-                kept[name] = getattr(counted, name)
-        if kept.get("n_frames", 1) > 1:
-            if image.format == "TIFF":  # others could not read later frames afterwards
-                counted.load()
-            return image
-        if _FAULT not in own or sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES:
-            copied = image.copy()
-            vars(copied).update(kept)
-            return copied
-    except (AssertionError, AttributeError, ValueError, MemoryError):  # closed
-        return image
-    except Exception as error:
-        own[_FAULT] = f"PIL reports {error!r}"
-    path, cure = kept.get("filename") or image, "repair or remove it"
-    raise damaged(path, "a readable image", own[_FAULT], cure)
-
-
 def owned(features: np.ndarray) -> np.ndarray:
     """Return a copy of features, since the encoder may reuse its output buffer.
 
@@ -439,7 +326,8 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
             f"{name} gives {given} for {len(labels)} labels; pass one row for each "
-            "label (one column, images: X.reshape(len(X), -1); sparse X: X.toarray())"
+            "label (column, images: X.reshape(len(X), -1); tokens: X.mean(1); sparse: "
+            "X.toarray())"
         )
     if fault := non_finite(X):
         raise ValueError(

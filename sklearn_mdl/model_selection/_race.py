@@ -19,7 +19,8 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, Seed, StrOpt
 from sklearn_mdl._core.validation import check_positive, invalid
 from sklearn_mdl.encoders import keeps_data
 from sklearn_mdl.model_selection import _race_input as inputs
-from sklearn_mdl.model_selection._encoding import check_features, protected
+from sklearn_mdl.model_selection._encoding import check_features
+from sklearn_mdl.model_selection._protection import protected
 from sklearn_mdl.model_selection._race_folder import RaceFolder, Step
 from sklearn_mdl.model_selection._race_html import html_of_race
 from sklearn_mdl.model_selection._tasks import (
@@ -433,8 +434,7 @@ class EncoderRace(BaseEstimator):
             if not isinstance(self.encoders, Mapping):
                 raise TypeError(
                     "X must be a mapping {encoder: rows} if encoders are names, got "
-                    f"{type(X).__name__}; write update({{name: rows}}, y), or create "
-                    "EncoderRace({name: transformer}, ...)"
+                    f"{type(X).__name__}; write update({{name: rows}}, y)"
                 )
             return {e: self._encoded(e, self.encoders[e], X) for e in self.alive_}
         return inputs.rows_by_name(X, self.encoder_names_, self.alive_)

@@ -67,8 +67,7 @@ class LabellingsLearner(KernelLearner):
         if self.memory.forgets:
             raise ValueError(
                 "predict_relabelled needs a readout that keeps all rows, got window="
-                f"{self.memory.window}, restart={self.memory.restart}; pass None for "
-                "both, or fit clone(readout) to each labelling"
+                f"{self.memory.window}, restart={self.memory.restart}; pass None twice"
             )
         start = 0
         exact = min(n_rows, self.n_landmarks)

@@ -296,8 +296,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         if labels.ndim != 2 or labels.shape[1] != self.n_samples_seen_:
             raise ValueError(
                 f"labels must have shape (n_labellings, {self.n_samples_seen_}), with "
-                f"one label for each fitted row, got shape {labels.shape}; pass for "
-                "example labels=[y], with the labels y that were fitted"
+                f"one label for each fitted row, got {labels.shape}; pass labels=[y]"
             )
         coded = [np.unique(labelling, return_inverse=True) for labelling in labels]
         alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))

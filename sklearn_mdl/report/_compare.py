@@ -135,11 +135,9 @@ def _datasets_of(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> G
         return {"data": (*_one_dataset(encoders, X, y), *named)}
     for name, value in {"X": X, "y": y, "groups": groups}.items():
         if value is not None:
-            raise TypeError(
-                f"{name} must be None if datasets are given, got "
-                f"{type(value).__name__}; write compare(encoders, datasets={{'name': "
-                "(X, y)}), or (X, y, groups) for rows with groups"
-            )
+            cure = "pass datasets={'name': (X, y)} or {'name': (X, y, groups)}"
+            required, kind = "must be None if datasets are given", type(value).__name__
+            raise TypeError(f"{name} {required}, got {kind}; {cure}")
     if isinstance(datasets, str | PathLike):
         datasets = load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):

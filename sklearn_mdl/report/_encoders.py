@@ -87,8 +87,8 @@ def features_of(
 ) -> np.ndarray:
     """Return an encoder's features of X, (n_samples, width).
 
-    If a function returns a list of arrays (1, n_tokens, width), as pipelines of Hugging
-    Face do, features are means over tokens.
+    If a function returns lists of shape (1, n_tokens, width) for each row, as pipelines
+    of Hugging Face do, features are means over tokens.
 
     Raises
     ------
@@ -99,10 +99,9 @@ def features_of(
         not all have one shape.
     """
     output = dense(as_array(_output_of(encoder, X, name, cache, verbose)))
-    if callable(encoder) and isinstance(output, list):
-        rows = (np.asarray(as_array(row)) for row in output)
-        output = [r[0].mean(0) if r.ndim == 3 and len(r) == 1 else r for r in rows]
     try:
+        if callable(encoder) and isinstance(output, list):
+            output = [_vector(row) if type(row) is list else row for row in output]
         features = np.asarray(output)
     except ValueError as error:
         text = "must all have one shape; resize images, or average over tokens"
@@ -111,6 +110,14 @@ def features_of(
         refuse_text(output, f"Features of {name!r}")
         features = features.astype(np.float64)
     return features if is_given(encoder) else owned(features)
+
+
+def _vector(output: Any) -> np.ndarray:
+    """Return features of a row from what a pipeline of Hugging Face returns for it."""
+    array: np.ndarray = np.asarray(as_array(output))
+    if array.ndim not in (2, 3) or len(array) > 1:
+        return array
+    return np.asarray(array[0].mean(0) if array.ndim == 3 else array[0])
 
 
 def _output_of(
@@ -159,8 +166,10 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
     if isinstance(encoder, type):
         line = f"pass {encoder.__name__}()"
         raise TypeError(f"Encoder {name!r} must be an instance, got a class; {line}")
-    if hasattr(encoder, "transform"):
+    if hasattr(encoder, "fit") and hasattr(encoder, "transform"):
         return encoder
+    if hasattr(encoder, "transform"):  # a pipeline of Hugging Face, which takes lists
+        return lambda rows: [_vector(row) for row in encoder(list(rows))]
     if hasattr(encoder, "encode"):
         return lambda rows: _by_rows(encoder.encode, rows, name, verbose)
     if isinstance(encoder, nn.Module):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from sklearn_mdl import MDLReadoutSwitcher, compare
 from sklearn_mdl.encoders import HiddenStatesEncoder, views_of
 
 transformers = pytest.importorskip("transformers")
@@ -56,3 +57,21 @@ def test_named_layers_are_hidden_states(tokenizer):
     by_name = HiddenStatesEncoder(model, tokenizer, layers=["model.layers.0"])
     by_number = HiddenStatesEncoder(model, tokenizer, layers=[1])
     assert_array_equal(by_name.fit_transform(TEXTS), by_number.fit_transform(TEXTS))
+
+
+@pytest.mark.parametrize("as_tensors", [False, True])
+def test_a_pipeline_is_an_encoder_of_means_over_tokens(tokenizer, as_tensors):
+    torch.manual_seed(0)
+    bert = transformers.BertModel(transformers.BertConfig(**SIZES)).eval()
+    parts = {"model": bert, "tokenizer": tokenizer, "return_tensors": as_tensors}
+    pipeline = transformers.pipeline("feature-extraction", **parts)
+    texts, y = TEXTS * 5, np.arange(20) % 2
+    means = np.array([np.mean(np.asarray(row)[0], axis=0) for row in pipeline(texts)])
+    encoders = {"own": pipeline, "called": lambda rows: pipeline(list(rows))}
+    if as_tensors:
+        del encoders["called"]  # would be averages over any axis of any tensors
+    switcher = MDLReadoutSwitcher("closed-form")
+    for rows in (texts, np.array(texts)):
+        found = compare(encoders, rows, y, switcher=switcher, n_orders=1)
+        alone = compare({"means": means}, y=y, switcher=switcher, n_orders=1)
+        assert_allclose(found.scorer.codelengths_, alone.scorer.codelengths_.item())

@@ -248,8 +248,7 @@ class Checkpoint(Event):
             raise ValueError(
                 "A run must be resumed with the settings and data it began with, but "
                 f"{name} was {cut_short(then)} in {self.file}, and is "
-                f"{cut_short(here)}; pass another folder, or delete this file to begin "
-                "again"
+                f"{cut_short(here)}; pass another folder, or delete this file"
             )
         here = self.about[ENVIRONMENT]
         elsewhere = first_difference(about.get(ENVIRONMENT, here), here)

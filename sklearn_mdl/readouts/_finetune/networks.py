@@ -206,8 +206,7 @@ def module_of(
         if not isinstance(module, nn.Module):
             raise TypeError(
                 "model must be a name, or a class or function that returns a "
-                f"torch.nn.Module, but it {problem}; pass a function that builds the "
-                "module and returns it"
+                f"torch.nn.Module, but it {problem}; pass a function that returns one"
             )
         return copy.deepcopy(module)  # a callable may return the same module every time
     timm = needed("timm", "ScratchReadout", "images")

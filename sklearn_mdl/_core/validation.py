@@ -103,8 +103,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     if fault := non_finite(X, names):
         raise ValueError(
             f"X must hold finite float32 numbers, but Input X contains {fault}; drop "
-            "such rows from X and y, or pass SimpleImputer().fit_transform(X) for NaN "
-            "and MaxAbsScaler().fit_transform(X) for large values"
+            "such rows from X and y, or pass SimpleImputer().fit_transform(X)"
         )
 
 
@@ -463,7 +462,8 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
     if step is not None:
         raise ValueError(
             f"An encoder must be fitted without the labels that are coded, but {name} "
-            f"holds {step}, which needs y; pass FrozenEstimator(fitted on other rows)"
+            f"holds {step}, which requires y; fit {step} on other rows, and replace it "
+            "by FrozenEstimator(fitted)"
         )
 
 

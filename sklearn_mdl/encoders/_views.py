@@ -210,7 +210,8 @@ def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
     name = next(k for k, view in columns.items() if view.start <= place < view.stop)
     raise ValueError(
         f"Activations must be finite float32 numbers, got {rows[row, place].item()} in "
-        f"example {start + row}, view {name!r}; run model.bfloat16(), or omit either"
+        f"example {start + row}, view {name!r}; if the model runs in float16, run "
+        "model.bfloat16(), otherwise omit the example or the view"
     )
 
 

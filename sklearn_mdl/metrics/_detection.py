@@ -172,7 +172,8 @@ def detection_measures(
     if (wrong := np.sum(~np.isfinite(s))) or y.ndim != 1 or y.shape != s.shape:
         raise ValueError(
             "is_positive and scores must be finite and have the same shape (N,), got "
-            f"{y.shape} and {s.shape}, {wrong} not finite; pass a score for each row"
+            f"shapes {y.shape} and {s.shape} with {wrong} NaN or infinite scores; pass "
+            "one finite score for each row"
         )
     for name, value, default in (("max_fpr", max_fpr, 0.01), ("level", level, 0.9)):
         if not 0 < value < 1:

@@ -276,8 +276,9 @@ def gaussian_codelengths(
     labels = np.asarray(y, dtype=np.float64)
     if labels.ndim != 1 or not np.isfinite(labels).all():
         raise ValueError(
-            f"`y` must hold finite numbers in shape (n_samples,), got {labels.shape}"
-            f"{' with NaN or infinity' * (labels.ndim == 1)}; pass y[np.isfinite(y)]"
+            "`y` must hold finite numbers in shape (n_samples,), got shape "
+            f"{labels.shape}{'' if labels.ndim != 1 else ' with NaN or infinity'}; "
+            "pass one number per sample, for example y[np.isfinite(y)]"
         )
     if n_first < 1 or not (0 < scale < math.inf and math.isfinite(location)):
         raise ValueError(

@@ -307,8 +307,8 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         cure = "pass one column, such as np.asarray(y)[:, 0]"
         if labels.ndim == 1:
             cure = "pass y.astype(float), or MDLReadoutSwitcher() (--targets classes)"
-        fault = f"labels are {labels.dtype} in shape {labels.shape}"
-        raise damaged(name, f"{kind} of shape (n_samples,)", fault, cure)
+        fault = f"{name} holds {labels.dtype} in shape {labels.shape}; {cure}"
+        raise ValueError(f"Labels must be {kind} of shape (n_samples,), but {fault}")
     if not finite.all():
         row, cure = np.argmin(finite), "pass X[np.isfinite(y)] and y[np.isfinite(y)]"
         fault = f"{name} holds {labels[row]} in row {row}"
@@ -325,9 +325,8 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         given = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
-            f"{name} gives {given} for {len(labels)} labels; pass one row for each "
-            "label (column, images: X.reshape(len(X), -1); tokens: X.mean(1); sparse: "
-            "X.toarray())"
+            f"{name} gives {given} for {len(labels)} labels; pass a row for each label "
+            "(images: X.reshape(len(X), -1); tokens: X.mean(1); sparse X: X.toarray())"
         )
     if fault := non_finite(X):
         raise ValueError(

@@ -273,8 +273,8 @@ def _rows_in_order(
     is_same &= labels == switcher.classes_[run.labels[:n].cpu().numpy()]
     if not is_same.all():
         raise ValueError(
-            "X and y must be the rows and labels that the switcher learned, but row "
-            f"{order[np.argmin(is_same)]} differs; pass the X and y of fit"
+            "X and y must be the rows and labels that the switcher learned, in order, "
+            f"but row {order[np.argmin(is_same)]} differs; pass the X and y of fit"
         )
     return rows, labels
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
-from collections import UserDict
+from collections import UserDict, deque
 from collections.abc import MutableMapping
 from contextlib import suppress
 from copy import copy
-from io import BytesIO
-from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,9 +15,9 @@ from torch import Tensor
 
 from sklearn_mdl._core.validation import damaged
 
+_CONSTANTS = {str, bytes, int, float, bool, type(None)}
 _FAULT = "sklearn_mdl_fault"  # attribute of damaged images
-_PICKLED = {list, tuple, dict, set, bytearray, str, int, float, bool, type(None)}
-_SHARED = (bytes, type, FunctionType, BuiltinFunctionType, ModuleType)
+Copies = dict[int, tuple[object, object]]  # each part with its copy, keyed by id
 
 
 def protected(data: Any) -> Any:
@@ -28,95 +25,66 @@ def protected(data: Any) -> Any:
 
     Arrays of numbers become read-only views. Other arrays, data frames, sparse
     matrices, tensors and PIL's images are copied, since they have no such views. Lists,
-    tuples and dicts are copied with all that they hold, as by pickle, except for parts
-    that cannot be pickled. Anything else is returned unchanged: images of several
-    frames too, since PIL copies only one.
+    tuples, dicts and sets are copied with their items. Anything else is returned
+    unchanged: objects of other classes, read-only dicts, and images of several frames,
+    of which PIL copies only one.
 
     Raises
     ------
     ValueError
         If an image of one frame is damaged. The message names its file.
     """
-    if isinstance(data, list | tuple | dict | UserDict) or _holds_objects(data):
-        return _copied_with_parts(data)
-    return _copied(data)
+    return _copied(data, {})
 
 
-def _holds_objects(data: object) -> bool:
-    return isinstance(data, np.ndarray) and data.dtype.hasobject
+def _copied(part: Any, copies: Copies) -> Any:
+    if type(part) in _CONSTANTS:
+        return part
+    if id(part) not in copies:  # it may be in several rows
+        copies[id(part)] = part, _copy_of(part, copies)
+    return copies[id(part)][1]
 
 
-def _copied(data: Any) -> Any:
-    """Return a copy or a view if this is possible without pickle, or else the data."""
+def _copy_of(data: Any, copies: Copies) -> Any:
     kind = type(data)
-    if isinstance(data, np.ndarray) and not data.dtype.hasobject:
+    if isinstance(data, np.ndarray) and data.dtype != object:
         view = data.view()
         view.flags.writeable = False
         return view
+    if isinstance(data, np.ndarray):
+        return np.frompyfunc(lambda part: _copied(part, copies), 1, 1)(data)
+    if kind in (list, tuple) or (isinstance(data, tuple) and hasattr(kind, "_make")):
+        return getattr(kind, "_make", kind)(_copied(part, copies) for part in data)
+    if isinstance(data, dict | UserDict):
+        return _dict_copy(data, copies)
     if hasattr(kind, "iloc"):
-        return _frame_copy(data)
+        return _frame_copy(data, copies)
     if _is_image(data):
         return _image_copy(data)
-    if issparse(data):
+    if issparse(data) or isinstance(data, set | bytearray | deque):
         return data.copy()
     is_frame = hasattr(kind, "to_arrow") and hasattr(kind, "clone")  # of polars
     return data.clone() if is_frame or isinstance(data, Tensor) else data
 
 
-def _copied_with_parts(data: Any) -> Any:
-    with suppress(pickle.PicklingError, AttributeError, TypeError, RecursionError):
-        pickler = _Pickler(file := BytesIO(), protocol=5)
-        pickler.parts = {}
-        pickler.dump(data)
-        file.seek(0)
-        with suppress(Exception):  # such as a dict that refuses new items
-            unpickler = _Unpickler(file)
-            unpickler.parts = pickler.parts
-            return unpickler.load()
+def _dict_copy(data: Any, copies: Copies) -> Any:
+    parts = {key: _copied(part, copies) for key, part in data.items()}
+    with suppress(Exception):  # such as a dict that cannot be changed
+        copied = copy(data)
+        for key, part in parts.items():
+            copied[key] = part
+        return copied
     return data
 
 
-class _Pickler(pickle.Pickler):
-    """Pickler that copies or shares some parts instead of pickling them.
-
-    Attributes
-    ----------
-    parts : dict of int to (object, object)
-        These parts and their copies, keyed by id.
-    """
-
-    parts: dict[int, tuple[object, object]]
-
-    def persistent_id(self, part: Any) -> int | None:
-        """Return the key of a part in ``parts``, or None to pickle it."""
-        if type(part) in _PICKLED or _holds_objects(part):
-            return None
-        if id(part) not in self.parts:
-            is_shared = isinstance(part, _SHARED) or _is_image(part)
-            own = part if isinstance(part, _SHARED) else _copied(part)
-            if own is part and not is_shared:
-                with suppress(Exception):
-                    part.__reduce_ex__(5)
-                    return None
-            self.parts[id(part)] = part, own
-        return id(part)
-
-
-class _Unpickler(pickle.Unpickler):
-    parts: dict[int, tuple[object, object]]
-
-    def persistent_load(self, key: int) -> object:
-        return self.parts[key][1]
-
-
-def _frame_copy(frame: Any) -> Any:
+def _frame_copy(frame: Any, copies: Copies) -> Any:
     """Return a copy of a data frame or series, whose objects pandas would share."""
     copied, rows = frame.copy(), slice(None)
     places = [rows] if frame.ndim == 1 else [(rows, j) for j in range(frame.shape[1])]
     for place in places:
         column = frame.iloc[place]
         if column.dtype == object and hasattr(column, "to_numpy"):  # Dask has none
-            copied.iloc[place] = _copied_with_parts(column.to_numpy())
+            copied.iloc[place] = _copied(column.to_numpy(), copies)
     return copied
 
 

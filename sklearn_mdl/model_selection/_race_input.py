@@ -185,5 +185,6 @@ def digest_of_encoder(name: str, encoder: object) -> str | None:
     except TypeError as error:
         raise TypeError(
             f"Encoders must be picklable if folder is given, but {name!r} is not "
-            f"({error}); pass folder=None, or names as encoders and features as X"
+            f"({error}); pass folder=None, or create EncoderRace([{name!r}, ...]) "
+            "and call update({name: features}, y)"
         ) from error

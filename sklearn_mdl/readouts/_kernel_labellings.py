@@ -67,7 +67,7 @@ class LabellingsLearner(KernelLearner):
         if self.memory.forgets:
             raise ValueError(
                 "predict_relabelled needs a readout that keeps all rows, got window="
-                f"{self.memory.window}, restart={self.memory.restart}; pass None twice"
+                f"{self.memory.window}, restart={self.memory.restart}; set both to None"
             )
         start = 0
         exact = min(n_rows, self.n_landmarks)

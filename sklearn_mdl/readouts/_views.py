@@ -306,8 +306,9 @@ def view_readouts(
     given: Sequence[Any] = [readouts] if is_single else readouts  # type: ignore[assignment]
     if not views or not given:
         raise ValueError(
-            f"views and readouts must not be empty, got {len(views)} and {len(given)}; "
-            "write for example view_readouts({'first': slice(0, 6)})"
+            "views and readouts must hold at least one entry each, got views: "
+            f"{len(views)}, readouts: {len(given)}; write for example "
+            "view_readouts({'first': slice(0, 6)})"
         )
     return [_view(r, columns, name) for name, columns in views.items() for r in given]
 

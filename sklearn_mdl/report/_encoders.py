@@ -101,7 +101,7 @@ def features_of(
     output = dense(as_array(_output_of(encoder, X, name, cache, verbose)))
     try:
         if callable(encoder) and isinstance(output, list):
-            output = [_vector(row) if type(row) is list else row for row in output]
+            output = [_vector(r) if type(r) is list else as_array(r) for r in output]
         features = np.asarray(output)
     except ValueError as error:
         text = "must all have one shape; resize images, or average over tokens"
@@ -110,6 +110,10 @@ def features_of(
         refuse_text(output, f"Features of {name!r}")
         features = features.astype(np.float64)
     return features if is_given(encoder) else owned(features)
+
+
+def _vectors_of(pipeline: Callable[[Any], Any], rows: Sequence[Any]) -> np.ndarray:
+    return np.stack([_vector(output) for output in pipeline(rows)])
 
 
 def _vector(output: Any) -> np.ndarray:
@@ -168,12 +172,13 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
         raise TypeError(f"Encoder {name!r} must be an instance, got a class; {line}")
     if hasattr(encoder, "fit") and hasattr(encoder, "transform"):
         return encoder
-    if hasattr(encoder, "transform"):  # a pipeline of Hugging Face, which takes lists
-        return lambda rows: [_vector(row) for row in encoder(list(rows))]
     if hasattr(encoder, "encode"):
         return lambda rows: _by_rows(encoder.encode, rows, name, verbose)
     if isinstance(encoder, nn.Module):
         return _module_encoder(encoder, X, name, verbose)
+    if callable(encoder) and hasattr(encoder, "transform"):  # a Hugging Face pipeline
+        run = partial(_vectors_of, encoder)
+        return lambda rows: _by_rows(run, list(rows), name, verbose)
     if callable(encoder):
         return encoder
     if hasattr(encoder, "fit"):

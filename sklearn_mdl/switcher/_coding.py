@@ -194,8 +194,9 @@ def decode_labels(
                 name, encoded, own = difference
                 raise ValueError(
                     "A message must be decoded with the features, settings and "
-                    f"environment of its encoder, but {name} is {cut_short(own)}, not "
-                    f"{cut_short(encoded)}; pass its switcher, X and groups"
+                    f"environment of its encoder, but {name} is {cut_short(own)} here "
+                    f"and {cut_short(encoded)} in the message; pass the encoder's "
+                    "switcher, X and groups, on the same machine"
                 )
         named = NONE_NAMED if estimator.new_classes == "escape" else classes
         estimator._begin(rows.shape[1], named, n_rows=len(rows), keys=keys)

@@ -146,8 +146,9 @@ class RunLength(MarkovPrior):
         """
         if self.n_rates is None and n_steps > self.max_steps:
             raise ValueError(
-                f"RunLength(n_rates=None) takes O(K N^2) time, at most {self.max_steps}"
-                f" steps, got {n_steps}; use RunLength() or pass max_steps={n_steps}."
+                "RunLength(n_rates=None) takes O(K N^2) time and at most "
+                f"max_steps={self.max_steps} steps, got {n_steps}; use RunLength(), "
+                f"whose cost per step is constant, or pass max_steps={n_steps}."
             )
 
     def rows(self) -> Floats:

@@ -333,8 +333,9 @@ class UniversalShare(MarkovPrior):
         """
         if n_steps > self.max_steps:
             raise ValueError(
-                f"UniversalShare takes O(K N^2) time and at most {self.max_steps} "
-                f"steps, got {n_steps}; use LearnedShare() or pass max_steps={n_steps}."
+                f"UniversalShare takes O(K N^2) time and at most max_steps="
+                f"{self.max_steps} steps, got {n_steps}; use LearnedShare(), which "
+                f"takes O(K N) time, or pass max_steps={n_steps}."
             )
 
     def transition(self, t: int) -> Transition:

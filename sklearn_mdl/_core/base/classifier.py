@@ -223,8 +223,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         known = NONE_NAMED if classes is None else classes
         if len(known) < 2 and not is_open:
             raise ValueError(
-                f"{type(self).__name__} needs labels of at least two classes, got only "
-                f"one class, {known.tolist()!r}; add rows, or pass partial_fit(classes)"
+                f"{type(self).__name__} needs labels of at least two classes, got "
+                f"only one class, {known.tolist()!r}; add rows of another class, or "
+                "in partial_fit pass classes=[...] with all labels that can occur"
             )
         self.classes_ = known
         return OpenClassLabels(len(known)) if is_open else ClassLabels(len(known))

@@ -10,7 +10,6 @@ from pathlib import Path
 from sklearn_mdl._core.io.formats import NewerFormat, check_format
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.whole_files import replaced
-from sklearn_mdl._core.validation import damaged
 
 STAMP = "losses.json"
 
@@ -67,9 +66,12 @@ class StreamFolder:
         """
         content = self._read()
         if content is None or content["stream"] != stream:
-            held = "it contains another trace" if content else "it contains no trace"
-            cure = "pass the folder of the trace as store=, or delete the checkpoint"
-            raise damaged(self.path, "the checkpoint's trace", held, cure)
+            held = "another trace" if content else "no trace"
+            raise ValueError(
+                f"{self.path} must contain the trace that the checkpoint continues, "
+                f"but contains {held}; pass the folder of the trace as store=, or "
+                "delete the checkpoint to begin again"
+            )
         self.stream, self._writer = stream, content["writer"]
 
     def claim(self) -> None:

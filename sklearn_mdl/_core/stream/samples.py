@@ -65,9 +65,10 @@ class SampleStore:
         for part, start in zip(self._parts, self._starts, strict=False):
             if isinstance(part, _Mapped) and np.may_share_memory(part.X, X):
                 raise ValueError(
-                    "A memory map must keep its earlier rows, but new rows are in a "
-                    f"writable map in the place of rows from row {start}; begin again "
-                    "with X.copy() in every call, or with maps opened with mode='r'"
+                    "A memory map must keep its earlier rows, but new rows are in "
+                    "a writable map at the same place as earlier rows of this stream, "
+                    f"starting at row {start}; begin the stream again with X.copy() in "
+                    "every call, or with maps opened with mode='r'"
                 )
 
     def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:

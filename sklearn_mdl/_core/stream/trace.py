@@ -192,8 +192,9 @@ class PrequentialTrace:
         """
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
-                f"A checkpoint must contain {missing[0]} to continue their trace, but "
-                'does not; omit "mixtures" from store, or pass another folder'
+                f"A checkpoint must contain {missing[0]} of earlier rows to continue "
+                'their trace, but it does not; omit "mixtures" from store, or pass '
+                "another folder"
             )
         if self.folder is not None:
             self.folder.adopt(record["stream"])

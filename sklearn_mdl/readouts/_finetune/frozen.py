@@ -266,8 +266,9 @@ class FrozenReadout(ImageReadout):
         check_readout(self.readout)
         if self.readout.view is not None:
             raise TypeError(
-                f"readout must use all features, but it uses view {self.readout.view}; "
-                "fit it on the features, encoder.fit_transform(images)"
+                "readout must use all features of the encoder, but it uses only "
+                f"view {self.readout.view!r}; fit the view by itself on the features, "
+                "encoder.fit_transform(images)"
             )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import UserDict, deque
+from collections import UserDict
 from collections.abc import MutableMapping
 from contextlib import suppress
 from copy import copy
@@ -61,7 +61,7 @@ def _copy_of(data: Any, copies: Copies) -> Any:
         return _frame_copy(data, copies)
     if _is_image(data):
         return _image_copy(data)
-    if issparse(data) or isinstance(data, set | bytearray | deque):
+    if issparse(data) or kind in (set, bytearray):
         return data.copy()
     is_frame = hasattr(kind, "to_arrow") and hasattr(kind, "clone")  # of polars
     return data.clone() if is_frame or isinstance(data, Tensor) else data

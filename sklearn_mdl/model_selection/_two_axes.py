@@ -73,7 +73,7 @@ def two_axes(
         kinds = [type(value).__name__ for value in (features, label, batch)]
         raise TypeError(
             "features, label and batch must be an AnnData and two column names, or a "
-            f"mapping and arrays, got {', '.join(kinds)}; pass {{'raw': X}}, y, batch"
+            f"mapping and arrays, got {', '.join(kinds)}; write {{'raw': X}}, y, z"
         )
     if level := options.get("eliminate"):
         raise invalid("eliminate", "None (long batch codes are good)", level, "omit it")

@@ -218,6 +218,8 @@ class TestLossDataCurve:
         np.testing.assert_allclose(found.losses, expected.losses)
 
     def test_costs_may_be_numbers_of_any_kind(self):
+        rounded = loss_data_curve([0.5, -1e-9], n_intervals=2)
+        assert rounded.losses.tolist() == [0.5, -1e-9]
         costs = [200, 150, 100, 250, 30]
         for kind in (np.uint8, np.float32, object):
             found = loss_data_curve(np.array(costs, dtype=kind), n_intervals=2)

@@ -126,6 +126,7 @@ def test_confidence_above_one_by_rounding_belongs_to_the_last_bin():
     assert_allclose(
         expected_calibration_error([1 + 1e-10, 0.9], [0, 1], n_bins=1), 0.45
     )
+    assert expected_calibration_error([1 + 1e-9], [1], n_bins=1) < 1e-8
 
 
 def test_calibration_error_equals_a_plain_loop_over_bins():

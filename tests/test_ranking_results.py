@@ -292,6 +292,9 @@ def test_results_have_names_and_print_as_tables(kind, scorer, monkeypatch):
     assert all(str(x) in row for x, row in zip(shown[named[-1]], rows, strict=False))
     without = replace(found, encoder_names=(), dataset_names=())
     assert 0 in set(without.to_frame()[named[0]])
+    uneven = {"_columns": lambda _: {"a": [1, 2], "b": [3]}}
+    with pytest.raises(ValueError, match="zip"):
+        repr(type(kind.__name__, (kind,), uneven)(**vars(found)))
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r'pip install "sklearn-mdl\[plot\]"'):
         found.to_frame()

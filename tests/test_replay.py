@@ -134,6 +134,9 @@ def test_draws_of_a_step_are_those_of_the_counter_at_its_number():
         jump = np.random.Generator(bits).random(50) < 1 / t
         positions = np.where(jump, 0, positions + 1)
         np.testing.assert_array_equal(streams.advance(), positions)
+    early = ReplayStreams(100, recency=0.001)  # shares that are 1 after rounding
+    early.n_records = 5
+    assert early.draw(1).max() == 4
 
 
 def test_streams_repeat_by_seed_and_differ_between_seeds():

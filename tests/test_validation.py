@@ -127,6 +127,7 @@ def test_numbers_in_a_table_of_objects_are_numbers(values, kind):
         np.array([1, 2], np.int8),
         np.array([[1, "a"]], object),
         np.array([], object),
+        np.array([np.ones(2), np.ones(3)], object),
         csr_array(np.eye(2)),
     ],
 )
@@ -197,6 +198,9 @@ def test_numbers_are_checked():
         refuse_columns([[1, 2]], "pass one")
     with pytest.warns(UserWarning, match="column 0 only varies by 1 around 1e"):
         warn_if_rounded([[1e9], [1e9 + 1]], None)
+    frame = pd.DataFrame({"a": [0.0, np.nan], "b": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"contains NaN in row 1, column 0 \('a'\)"):
+        MDLReadoutSwitcher("closed-form").fit(frame, [0, 1])
 
 
 @pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="since numpy 2")

@@ -103,7 +103,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     if fault := non_finite(X, names):
         raise ValueError(
             f"X must hold finite float32 numbers, but Input X contains {fault}; drop "
-            "such rows from X and y, or pass SimpleImputer().fit_transform(X)"
+            "such rows from X and y, or pass SimpleImputer().fit_transform(X) for NaN"
         )
 
 

@@ -17,7 +17,6 @@ from sklearn_mdl._core.validation import damaged
 
 _CONSTANTS = {str, bytes, int, float, bool, type(None)}
 _FAULT = "sklearn_mdl_fault"  # attribute of damaged images
-Copies = dict[int, tuple[object, object]]  # each part with its copy, keyed by id
 
 
 def protected(data: Any) -> Any:
@@ -32,12 +31,14 @@ def protected(data: Any) -> Any:
     Raises
     ------
     ValueError
-        If an image of one frame is damaged. The message names its file.
+        If an image of one frame is damaged, or if PIL cannot count the frames of an
+        image. The message names its file.
     """
     return _copied(data, {})
 
 
-def _copied(part: Any, copies: Copies) -> Any:
+def _copied(part: Any, copies: dict[int, Any]) -> Any:
+    """Return the copy of a part. `copies` has each part and its copy, by id."""
     if type(part) in _CONSTANTS:
         return part
     if id(part) not in copies:  # it may be in several rows
@@ -45,7 +46,7 @@ def _copied(part: Any, copies: Copies) -> Any:
     return copies[id(part)][1]
 
 
-def _copy_of(data: Any, copies: Copies) -> Any:
+def _copy_of(data: Any, copies: dict[int, Any]) -> Any:
     kind = type(data)
     if isinstance(data, np.ndarray) and data.dtype != object:
         view = data.view()
@@ -67,7 +68,7 @@ def _copy_of(data: Any, copies: Copies) -> Any:
     return data.clone() if is_frame or isinstance(data, Tensor) else data
 
 
-def _dict_copy(data: Any, copies: Copies) -> Any:
+def _dict_copy(data: Any, copies: dict[int, Any]) -> Any:
     parts = {key: _copied(part, copies) for key, part in data.items()}
     with suppress(Exception):  # such as a dict that cannot be changed
         copied = copy(data)
@@ -77,7 +78,7 @@ def _dict_copy(data: Any, copies: Copies) -> Any:
     return data
 
 
-def _frame_copy(frame: Any, copies: Copies) -> Any:
+def _frame_copy(frame: Any, copies: dict[int, Any]) -> Any:
     """Return a copy of a data frame or series, whose objects pandas would share."""
     copied, rows = frame.copy(), slice(None)
     places = [rows] if frame.ndim == 1 else [(rows, j) for j in range(frame.shape[1])]

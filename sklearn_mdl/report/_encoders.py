@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -99,9 +100,9 @@ def features_of(
         not all have one shape.
     """
     output = dense(as_array(_output_of(encoder, X, name, cache, verbose)))
+    if callable(encoder) and isinstance(output, list):
+        output = [_vector(r) if type(r) is list else as_array(r) for r in output]
     try:
-        if callable(encoder) and isinstance(output, list):
-            output = [_vector(r) if type(r) is list else as_array(r) for r in output]
         features = np.asarray(output)
     except ValueError as error:
         text = "must all have one shape; resize images, or average over tokens"
@@ -112,7 +113,7 @@ def features_of(
     return features if is_given(encoder) else owned(features)
 
 
-def _vectors_of(pipeline: Callable[[Any], Any], rows: Sequence[Any]) -> np.ndarray:
+def _vectors_of(pipeline: Any, rows: Sequence[Any]) -> np.ndarray:
     return np.stack([_vector(output) for output in pipeline(rows)])
 
 
@@ -140,7 +141,7 @@ def _output_of(
             f'{{"{name}": encoder}}, X, y), or pass features of {name!r} as an array'
         )
     run = _encoder_of(encoder, X, name, verbose)
-    if callable(run) and not hasattr(run, "transform"):
+    if callable(run) and not hasattr(run, "fit"):
         return run(protected(X))
     if isinstance(run, ImageEncoder):
         run = clone(run).set_params(verbose=verbose)
@@ -176,7 +177,7 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
         return lambda rows: _by_rows(encoder.encode, rows, name, verbose)
     if isinstance(encoder, nn.Module):
         return _module_encoder(encoder, X, name, verbose)
-    if callable(encoder) and hasattr(encoder, "transform"):  # a Hugging Face pipeline
+    if isinstance(encoder, getattr(sys.modules.get("transformers"), "Pipeline", ())):
         run = partial(_vectors_of, encoder)
         return lambda rows: _by_rows(run, list(rows), name, verbose)
     if callable(encoder):

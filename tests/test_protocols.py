@@ -686,7 +686,8 @@ def test_usable_information_is_that_of_the_family():
     assert found.value == pytest.approx(math.log(2) - entropy, abs=0.02)
     with pytest.raises(ValueError, match="among the train labels, got 2"):
         usable_information((X[:9], y[:9]), (X[9:12], [0, 1, 2]))
-    for change in (np.log, lambda proba: proba[1:], lambda proba: np.nan * proba):
+    changes = (lambda proba: 2 * proba, lambda proba: np.nan * proba)
+    for change in (np.log, lambda proba: proba[1:], *changes):
         with pytest.raises(ValueError, match=r"must be \(3, 2\) probabilities"):
             usable_information((X[:9], y[:9]), (X[9:12], y[:3]), Changed(change))
     found = usable_information((X[:9], y[:9]), (X[9:12], y[:3]), Changed(np.float16))

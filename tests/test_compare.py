@@ -294,8 +294,12 @@ def test_models_of_hugging_face():
     found = compare({"tokens": pipeline}, tokens, Y, **QUICK)
     assert found.scorer.codelengths_.item() == code(np.array(means))
     images = np.array(X[:, :12].reshape(-1, 2, 2, 3))
-    named = type("Named", (), {"transform": None, "__call__": lambda _, rows: rows})()
-    for given in (None, lambda images: images, lambda images: list(images), named):
+    called = {"__call__": lambda _, rows: rows}
+    for part in ("fit", "transform"):  # as models of Keras, and many others
+        some = type("Some", (), {part: None, **called})()
+        found = compare({"called": some}, X, Y, **QUICK)
+        assert found.scorer.codelengths_.item() == code(X)
+    for given in (None, lambda images: images, lambda images: list(images), some):
         with pytest.raises(ValueError, match=r"images: X.reshape\(len\(X\), -1\)"):
             compare({"pixels": given}, images, Y, **QUICK)
     uneven = [np.zeros((2 + i % 2, 2)) for i in range(len(Y))]

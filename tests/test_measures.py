@@ -120,6 +120,8 @@ def test_confidence_of_zero_belongs_to_the_first_bin():
     narrow = sure.astype(np.float16)
     found = expected_calibration_error(narrow, correct, n_bins=10)
     assert found == expected_calibration_error(narrow.astype(float), correct, n_bins=10)
+    objects = correct.astype(bool).astype(object)  # as from pandas' "boolean"
+    assert expected_calibration_error(sure, objects, n_bins=10) == wanted
 
 
 def test_confidence_above_one_by_rounding_belongs_to_the_last_bin():

@@ -270,29 +270,32 @@ def test_fixed_share_in_each_group_is_that_of_each_alone(sizes):
 RATES = [0.3, 0.05, 0.0]
 
 
-def test_rates_are_learned_in_each_group_alone():
+@for_each("rates", [RATES, [0.2]])
+def test_rates_are_learned_in_each_group_alone(rates):
     """As a mixture of passes at constant rates; who sleeps costs the mixture."""
     rng = np.random.default_rng(0)
     starts, prior = np.array([0, 1, 5]), rng.uniform(0.1, 1, 7)
     losses = 5 * rng.random((200, 7))
     losses[11, 2] = np.inf
-    losses[60:, 3] = np.nan
-    together, found = LearnedGroupedShare(prior, starts, RATES), []
+    losses[60:120, 3] = np.nan
+    losses[90] += 2000
+    kind = LearnedGroupedShare if len(rates) > 1 else GroupedShare
+    together, found = kind(prior, starts, rates if len(rates) > 1 else rates[0]), []
     filled = losses.copy()
     for row in filled:
         awake, weights = ~np.isnan(row), together.weights
         for group in np.split(np.arange(7), starts[1:]):
             own = group[awake[group]]
-            mean = (weights[own] * np.exp(-row[own])).sum() / weights[own].sum()
-            row[group[~awake[group]]] = -np.log(mean)
+            logs = np.log(weights[own] / weights[own].sum()) - row[own]
+            row[group[~awake[group]]] = -np.logaddexp.reduce(logs)
         asleep = np.where(awake, row, np.nan)
         found.append(together.observe(asleep))
     for g, group in enumerate(np.split(np.arange(7), starts[1:])):
         passes = [
-            ForwardPass(FixedShare(alpha=r), len(group), prior[group]) for r in RATES
+            ForwardPass(FixedShare(alpha=r), len(group), prior[group]) for r in rates
         ]
         costs = [p.extend(filled[:, group]).codelengths.cumsum() for p in passes]
-        expected = np.log(len(RATES)) - np.logaddexp.reduce(-np.array(costs), 0)
+        expected = np.log(len(rates)) - np.logaddexp.reduce(-np.array(costs), 0)
         assert_allclose(np.cumsum(found, 0)[:, g], expected, rtol=1e-10)
 
 

@@ -151,12 +151,21 @@ def test_items_that_an_encoder_may_change_are_copied(items):
     assert repr(items) == before
 
 
-def test_a_dict_that_nothing_can_change_reaches_encoders_as_it_is():
+def test_frozen_dicts_reach_encoders_unchanged_and_circles_are_copied():
     class Frozen(dict):
         def __setitem__(self, key, value):
             raise TypeError("frozen")
 
     assert protected(items := Frozen(a=[1])) is items
+
+    # And copies of rows that refer to themselves refer to the copies.
+    for tree in ({"parts": [{}]}, UserDict(parts=[{}])):
+        tree["parts"] += [tree["parts"]]
+        tree["parts"][0]["whole"] = pair = (tree, tree["parts"])
+        given, same = protected([tree, pair])
+        assert given["parts"][0]["whole"] is same
+        assert same[0] is given is not tree
+        assert same[1] is given["parts"] is given["parts"][1] is not tree["parts"]
 
 
 def test_data_frames_are_copied_with_their_objects():

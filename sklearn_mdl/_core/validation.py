@@ -184,9 +184,7 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
 
     Only the first rows are checked, about ``SAMPLED`` numbers.
     """
-    X = X if hasattr(X, "columns") else np.asarray(X)
-    if getattr(X, "dtype", None) in (np.float32, np.float16) or len(X) < 2:
-        return
+    X = X if hasattr(X, "shape") else np.asarray(X)
     rows = np.asarray(X[: max(2, SAMPLED // X.shape[1])], dtype=np.float64)
     rounding = np.abs(rows.astype(np.float32) - rows).max(0)
     spread, size = np.ptp(rows, axis=0), np.abs(rows).max(0)

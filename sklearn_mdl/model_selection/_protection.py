@@ -41,8 +41,8 @@ def _copied(part: Any, copies: dict[int, Any]) -> Any:
     """Return the copy of a part. `copies` has each part and its copy, by id."""
     if type(part) in _CONSTANTS:
         return part
-    if id(part) not in copies:  # it may be in several rows
-        copies[id(part)] = part, _copy_of(part, copies)
+    if id(part) not in copies:  # it may be in several rows, or in itself
+        copies.setdefault(id(part), (part, _copy_of(part, copies)))
     return copies[id(part)][1]
 
 
@@ -54,13 +54,13 @@ def _copy_of(data: Any, copies: dict[int, Any]) -> Any:
         return view
     if isinstance(data, np.ndarray):
         return np.frompyfunc(lambda part: _copied(part, copies), 1, 1)(data)
-    if kind in (list, tuple) or (isinstance(data, tuple) and hasattr(kind, "_make")):
+    if kind is list or isinstance(data, dict | UserDict):
+        return _items_copy(data, copies)
+    if kind is tuple or (isinstance(data, tuple) and hasattr(kind, "_make")):
         return getattr(kind, "_make", kind)(_copied(part, copies) for part in data)
-    if isinstance(data, dict | UserDict):
-        return _dict_copy(data, copies)
     if hasattr(kind, "iloc"):
         return _frame_copy(data, copies)
-    if _is_image(data):
+    if isinstance(data, getattr(sys.modules.get("PIL.Image"), "Image", ())):
         return _image_copy(data)
     if issparse(data) or kind in (set, bytearray):
         return data.copy()
@@ -68,14 +68,19 @@ def _copy_of(data: Any, copies: dict[int, Any]) -> Any:
     return data.clone() if is_frame or isinstance(data, Tensor) else data
 
 
-def _dict_copy(data: Any, copies: dict[int, Any]) -> Any:
-    parts = {key: _copied(part, copies) for key, part in data.items()}
-    with suppress(Exception):  # such as a dict that cannot be changed
+def _items_copy(data: Any, copies: dict[int, Any]) -> Any:
+    """Return a copy of a list or dict, whose items may refer to the list or dict."""
+    items = [*(enumerate(data) if isinstance(data, list) else data.items())]
+    try:
         copied = copy(data)
-        for key, part in parts.items():
+        for key, part in items:
             copied[key] = part
-        return copied
-    return data
+    except Exception:  # a dict that cannot be changed
+        return data
+    copies[id(data)] = data, copied
+    for key, part in items:
+        copied[key] = _copied(part, copies)
+    return copied
 
 
 def _frame_copy(frame: Any, copies: dict[int, Any]) -> Any:
@@ -87,10 +92,6 @@ def _frame_copy(frame: Any, copies: dict[int, Any]) -> Any:
         if column.dtype == object and hasattr(column, "to_numpy"):  # Dask has none
             copied.iloc[place] = _copied(column.to_numpy(), copies)
     return copied
-
-
-def _is_image(data: object) -> bool:
-    return isinstance(data, getattr(sys.modules.get("PIL.Image"), "Image", ()))
 
 
 def _image_copy(image: Any) -> Any:

@@ -492,7 +492,7 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         raise invalid("e_values", required, values.tolist(), cure)
     if claim == claims[1]:
         return np.asarray(values.min(0))
-    product, powers = np.ones(values.shape[1:]), np.zeros(values.shape[1:], np.intc)
+    product, powers = 1.0, 0
     with np.errstate(over="ignore", invalid="ignore"):
         for part, power in zip(*np.frexp(values), strict=True):
             product, shift = np.frexp(product * part)  # partial products may overflow

@@ -73,8 +73,7 @@ class NamedResult(ABC):
         settings = [f"{n}={x:g}" for n, x in values.items() if isinstance(x, Real)]
         lines = [f"{type(self).__name__}({', '.join(settings)})"]
         for row in texts:
-            padded = [_pad(x, width) for x, width in zip(row, widths, strict=True)]
-            lines.append("  ".join(["", *padded]).rstrip())
+            lines.append("  ".join(["", *map(_pad, row, widths)]).rstrip())
         if len(rows) > MOST_ROWS:
             lines.append(f"  {MOST_ROWS} of {len(rows)} rows: call to_frame() for all")
         return "\n".join(lines)

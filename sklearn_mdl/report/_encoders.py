@@ -141,7 +141,7 @@ def _output_of(
             f'{{"{name}": encoder}}, X, y), or pass features of {name!r} as an array'
         )
     run = _encoder_of(encoder, X, name, verbose)
-    if callable(run) and not hasattr(run, "fit"):
+    if callable(run) and not (hasattr(run, "fit") and hasattr(run, "transform")):
         return run(protected(X))
     if isinstance(run, ImageEncoder):
         run = clone(run).set_params(verbose=verbose)
@@ -177,7 +177,8 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
         return lambda rows: _by_rows(encoder.encode, rows, name, verbose)
     if isinstance(encoder, nn.Module):
         return _module_encoder(encoder, X, name, verbose)
-    if isinstance(encoder, getattr(sys.modules.get("transformers"), "Pipeline", ())):
+    pipelines = sys.modules.get("transformers.pipelines.base")
+    if isinstance(encoder, getattr(pipelines, "Pipeline", ())):
         run = partial(_vectors_of, encoder)
         return lambda rows: _by_rows(run, list(rows), name, verbose)
     if callable(encoder):

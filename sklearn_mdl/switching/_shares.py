@@ -87,7 +87,7 @@ class GroupedShare:
             losses = np.where(asleep, np.inf, losses)
             shifts = np.minimum.reduceat(losses, self._starts)
             finite = np.isfinite(shifts)
-            shifts = np.where(finite, shifts, 0.0)
+            shifts[~finite] = 0.0
         joint = np.exp(shifts[self._members] - losses)
         joint *= self.weights
         totals = np.add.reduceat(joint, self._starts)

@@ -50,7 +50,7 @@ def with_format(kind: str, content: Mapping[str, object]) -> Json:
 def kind_of(content: object) -> tuple[str, int]:
     """Return kind and format number of JSON, or "" and 0 for other programs' JSON."""
     text = content.get(KEY) if isinstance(content, Mapping) else None
-    kind, _, number = text.rpartition(" ") if isinstance(text, str) else ("", "", "")
+    kind, _, number = str(text).rpartition(" ")
     is_number = number.isascii() and number.isdecimal() and len(number) < 10
     return (kind, int(number)) if kind in FORMATS and is_number else ("", 0)
 

@@ -43,6 +43,7 @@ class SourceArchive(sdist):
     def make_archive(self, base_name, *_, base_dir, **__):
         """Pack a folder, in the order of its names."""
         path = Path(f"{base_name}.tar.gz")
+        path.parent.mkdir(parents=True, exist_ok=True)
         with (
             path.open("wb") as file,
             gzip.GzipFile("", "wb", fileobj=file, mtime=EPOCH) as packed,

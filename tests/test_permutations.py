@@ -93,6 +93,12 @@ def test_permutations_need_random_order_and_kernels():
     readouts = [KernelReadout()]
     with pytest.raises(ValueError, match="needs rows in random order"):
         MDLReadoutSwitcher(readouts).fit(X, y).permutation_test()
+    part = MDLReadoutSwitcher(readouts, shuffle=True).fit(X[:40], y[:40])
+    assert part.permutation_test(1).p_value <= 1
+    part.partial_fit(X[40:], y[40:])  # in the order given
+    with pytest.raises(ValueError, match="needs rows in random order"):
+        part.permutation_test(1)
+    assert part.permutation_test(1, shuffled=True).p_value <= 1
     shuffled = MDLReadoutSwitcher([LinearReadout()], shuffle=True, random_state=0).fit(
         X, y
     )

@@ -370,5 +370,4 @@ def log_uniform_kl(log_alpha: Tensor) -> Tensor:
     so that the result tends to zero as ``alpha`` grows. The approximation is by
     Molchanov, Ashukha and Vetrov (2017).
     """
-    fitted = K1 * torch.sigmoid(K2 + K3 * log_alpha) - 0.5 * softplus(-log_alpha) - K1
-    return -fitted
+    return -(K1 * torch.sigmoid(K2 + K3 * log_alpha) - 0.5 * softplus(-log_alpha) - K1)

@@ -282,5 +282,4 @@ def expected_calibration_error(
         )
     n_bins = checked_count("n_bins", n_bins, 1)
     bins = np.clip(np.ceil(sure * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
-    gaps = np.bincount(bins, weights=hits - sure)
-    return float(np.abs(gaps).sum() / len(sure))
+    return float(np.abs(np.bincount(bins, hits - sure)).sum() / len(sure))

@@ -252,7 +252,7 @@ def _encoded(
     """Return an encoder's features of a dataset, or a `Failure` if encoding fails."""
     check = partial(check_features, labels=labels, name=_title(*names))
     try:
-        given = data if keeps_data(encoder) else protected(data)
+        given = data if keeps_data(encoder) else protected(data, encoder)
         # A cached encoder has its own folder.
         if cache is None or keeps_data(encoder) or isinstance(encoder, CachedEncoder):
             features = encode(encoder, given)

@@ -189,8 +189,7 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
             per_row, _, _ = _trial(max(tasks, key=lambda task: task.X.size))
     except Exception:  # the cell itself will raise this error
         return n_jobs
-    n_rows = sum(len(task.y) for task in tasks)
-    return 1 if per_row * n_rows < START_SECONDS else n_jobs
+    return 1 if per_row * sum(len(task.y) for task in tasks) < START_SECONDS else n_jobs
 
 
 def _is_short_and_ours(task: Task) -> bool:

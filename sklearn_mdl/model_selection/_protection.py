@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import UserDict
-from collections.abc import MutableMapping
 from contextlib import suppress
 from copy import copy
 from typing import Any
@@ -13,20 +12,23 @@ import numpy as np
 from scipy.sparse import issparse
 from torch import Tensor
 
+from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import damaged
+from sklearn_mdl.encoders import ImageEncoder
 
 _CONSTANTS = {str, bytes, int, float, bool, type(None)}
 _FAULT = "sklearn_mdl_fault"  # attribute of damaged images
+_WITH_PARTS = {"palette", "tag_v2", "_exif", "_info"}  # attributes of images
 
 
-def protected(data: Any) -> Any:
+def protected(data: Any, encoder: Any = None) -> Any:
     """Protect data against changes by an encoder.
 
-    Arrays of numbers become read-only views. Other arrays, data frames, sparse
-    matrices, tensors and PIL's images are copied, since they have no such views. Lists,
+    Arrays, data frames, sparse matrices, tensors and PIL's images are copied. Lists,
     tuples, dicts and sets are copied with their items. Anything else is returned
-    unchanged: objects of other classes, read-only dicts, and images of several frames,
-    of which PIL copies only one.
+    unchanged: read-only memory maps, objects of other classes, read-only dicts, and
+    images of several frames, of which PIL copies only one. Arrays are not copied for
+    an ``ImageEncoder`` either, since it never changes them.
 
     Raises
     ------
@@ -34,7 +36,8 @@ def protected(data: Any) -> Any:
         If an image of one frame is damaged, or if PIL cannot count the frames of an
         image. The message names its file.
     """
-    return _copied(data, {})
+    is_safe = isinstance(encoder, ImageEncoder) and isinstance(data, np.ndarray)
+    return data if is_safe else _copied(data, {})
 
 
 def _copied(part: Any, copies: dict[int, Any]) -> Any:
@@ -48,12 +51,12 @@ def _copied(part: Any, copies: dict[int, Any]) -> Any:
 
 def _copy_of(data: Any, copies: dict[int, Any]) -> Any:
     kind = type(data)
-    if isinstance(data, np.ndarray) and data.dtype != object:
-        view = data.view()
-        view.flags.writeable = False
-        return view
-    if isinstance(data, np.ndarray):
+    if isinstance(data, np.ndarray) and data.dtype == object:
         return np.frompyfunc(lambda part: _copied(part, copies), 1, 1)(data)
+    if isinstance(data, np.ndarray) and is_mapped(data) and not data.flags.writeable:
+        return data
+    if issparse(data) or isinstance(data, np.ndarray) or kind in (set, bytearray):
+        return data.copy() if issparse(data) else copy(data)
     if kind is list or isinstance(data, dict | UserDict):
         return _items_copy(data, copies)
     if kind is tuple or (isinstance(data, tuple) and hasattr(kind, "_make")):
@@ -62,8 +65,6 @@ def _copy_of(data: Any, copies: dict[int, Any]) -> Any:
         return _frame_copy(data, copies)
     if isinstance(data, getattr(sys.modules.get("PIL.Image"), "Image", ())):
         return _image_copy(data)
-    if issparse(data) or kind in (set, bytearray):
-        return data.copy()
     is_frame = hasattr(kind, "to_arrow") and hasattr(kind, "clone")  # of polars
     return data.clone() if is_frame or isinstance(data, Tensor) else data
 
@@ -73,6 +74,8 @@ def _items_copy(data: Any, copies: dict[int, Any]) -> Any:
     items = [*(enumerate(data) if isinstance(data, list) else data.items())]
     try:
         copied = copy(data)
+        if getattr(data, "__dict__", None) is data:  # its keys are its attributes
+            copied.__dict__ = copied
         for key, part in items:
             copied[key] = part
     except Exception:  # a dict that cannot be changed
@@ -95,29 +98,36 @@ def _frame_copy(frame: Any, copies: dict[int, Any]) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return a copy with the same file name and format.
+    """Return a copy of the same class with the same attributes.
 
     Images of several frames are returned unchanged and unchecked, and so are images
     that were closed before they were loaded. If loading fails, the error is kept, since
     PIL would report it only once and then return what it has decoded.
     """
-    counted, kept, own = object.__new__(type(image)), dict[str, Any](), vars(image)
-    # Counting its frames would undo changes that the caller made to the image.
-    parts = {k: copy(v) for k, v in own.items() if isinstance(v, list | MutableMapping)}
-    vars(counted).update(own | parts, _exif=None)
+    n_frames, own = 1, vars(image)
     try:
-        for name in ("filename", "format", "n_frames", "is_animated"):
-            with suppress(AttributeError, ValueError):  # of another format, or closed
-                kept[name] = getattr(counted, name)
-        if kept.get("n_frames", 1) > 1:
+        with suppress(AttributeError, ValueError):  # of another format, or closed
+            # Counting its frames would undo changes that the caller made to the image.
+            n_frames = _detached(image).n_frames
+        if n_frames > 1:
             return image
         if _FAULT not in own or sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES:
-            copied = image.copy()
-            vars(copied).update(kept)
+            image.load()
+            copied = _detached(image)
+            copied.im, copied.readonly = image.im.copy(), 0
             return copied
     except (AssertionError, AttributeError, ValueError, MemoryError):  # closed
         return image
     except Exception as error:
         own[_FAULT] = f"PIL reports {error!r}"
-    path, cure = kept.get("filename") or image, "repair or remove it"
+    path, cure = getattr(image, "filename", "") or image, "repair or remove it"
     raise damaged(path, "a readable image", own[_FAULT], cure)
+
+
+def _detached(owner: Any) -> Any:
+    """Return an image with its own attributes, except for its pixels and its file."""
+    copied = object.__new__(type(owner))
+    for name, part in vars(owner).items():
+        has_parts = name in _WITH_PARTS and part is not None
+        vars(copied)[name] = _detached(part) if has_parts else _copied(part, {})
+    return copied

@@ -446,7 +446,7 @@ class EncoderRace(BaseEstimator):
             if name not in self._fitted:
                 self._fitted[name] = clone(encoder).fit(X)
             encoder = self._fitted[name]
-        return np.array(dense(as_array(encoder.transform(protected(X)))))
+        return np.array(dense(as_array(encoder.transform(protected(X, encoder)))))
 
     def _check_width(self, name: str, rows: np.ndarray) -> None:
         if self._steps:

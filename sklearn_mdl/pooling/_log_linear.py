@@ -199,9 +199,8 @@ class GroupPass(ABC):
 
     def _fade(self) -> None:
         """Discount past losses before the loss of a row is added."""
-        if self._kept < 1:
-            self.hessian = self._kept * self.hessian
-            np.einsum("ii->i", self.hessian)[:] += (1 - self._kept) * self._precision
+        self.hessian = self._kept * self.hessian
+        np.einsum("ii->i", self.hessian)[:] += (1 - self._kept) * self._precision
 
     @abstractmethod
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:

@@ -72,8 +72,7 @@ class NamedResult(ABC):
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         settings = [f"{n}={x:g}" for n, x in values.items() if isinstance(x, Real)]
         lines = [f"{type(self).__name__}({', '.join(settings)})"]
-        for row in texts:
-            lines.append("  ".join(["", *map(_pad, row, widths)]).rstrip())
+        lines += ["  ".join(["", *map(_pad, row, widths)]).rstrip() for row in texts]
         if len(rows) > MOST_ROWS:
             lines.append(f"  {MOST_ROWS} of {len(rows)} rows: call to_frame() for all")
         return "\n".join(lines)

@@ -113,10 +113,6 @@ def features_of(
     return features if is_given(encoder) else owned(features)
 
 
-def _vectors_of(pipeline: Any, rows: Sequence[Any]) -> np.ndarray:
-    return np.stack([_vector(output) for output in pipeline(rows)])
-
-
 def _vector(output: Any) -> np.ndarray:
     """Return features of a row from what a pipeline of Hugging Face returns for it."""
     array: np.ndarray = np.asarray(as_array(output))
@@ -148,7 +144,7 @@ def _output_of(
     refuse_labelled(run, repr(name))
     if keeps_data(run):
         return X
-    given = protected(X)
+    given = protected(X, run)
     return encode(run, given) if cache is None else cache.features(run, given)
 
 
@@ -177,10 +173,11 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
         return lambda rows: _by_rows(encoder.encode, rows, name, verbose)
     if isinstance(encoder, nn.Module):
         return _module_encoder(encoder, X, name, verbose)
-    pipelines = sys.modules.get("transformers.pipelines.base")
-    if isinstance(encoder, getattr(pipelines, "Pipeline", ())):
-        run = partial(_vectors_of, encoder)
-        return lambda rows: _by_rows(run, list(rows), name, verbose)
+    kind: Any = getattr(sys.modules.get("transformers.pipelines.base"), "Pipeline", ())
+    if isinstance(encoder, kind):
+        return lambda rows: _by_rows(
+            lambda part: [*map(_vector, encoder(part))], list(rows), name, verbose
+        )
     if callable(encoder):
         return encoder
     if hasattr(encoder, "fit"):
@@ -233,7 +230,7 @@ def _outputs_of(module: nn.Module, rows: Any) -> Any:
 
 def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.ndarray:
     """Return a function's outputs for all rows, computed in blocks of rows."""
-    rows: Any = X if isinstance(X, list) else np.asarray(as_array(X))
+    rows: Any = list(X) if isinstance(X, list | tuple) else np.asarray(as_array(X))
     rows = rows.tolist() if getattr(rows, "ndim", 0) == 1 else rows  # texts
     parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
     blocks = [np.array(as_array(run(part))) for part in shown(parts, name, verbose)]

@@ -161,7 +161,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
         With a pool, ``codelength_`` is longer by at most ``0.5 log(pi (n + 1/2))`` nats
-        after ``n`` examples. So a pool that does not help costs only a few nats.
+        after ``n`` examples, without groups and delays. So a pool that does not help
+        costs only a few nats.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example under the switching mixture, in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)

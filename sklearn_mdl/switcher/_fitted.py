@@ -185,8 +185,9 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         """Mix the readouts of each view (set of columns), and then mix the views.
 
         Readouts are not trained again. For any prior, the codelength exceeds that of
-        the best view under the same prior by at most ``log(n_views)`` nats. A mixture
-        of all readouts has no such guarantee unless its prior is "bayes". Under a
+        the best view under the same prior by at most ``log(n_views)`` nats, without
+        groups and delays. A mixture of all readouts has no such guarantee unless its
+        prior is "bayes". Under a
         switching prior, such a mixture can change the view along the stream, but each
         switch costs another ``log(n_views)`` nats to choose a view.
 
@@ -438,7 +439,8 @@ class FittedSwitcher(OnlineEstimator, Parameters):
     ) -> tuple[PrequentialRun, list[Readout], int]:
         """Return the run, kernels and seed for a permutation test, or raise."""
         check_positive("n_permutations", n_permutations, 99)
-        if not shuffled and not (self._settings.shuffle and hasattr(self, "order_")):
+        order = getattr(self, "order_", ()) if self._settings.shuffle else ()
+        if not shuffled and len(order) < self.n_samples_seen_:  # or after partial_fit
             raise ValueError(
                 "A permutation test needs rows in random order, but rows were "
                 "evaluated in the order given; call fit (not partial_fit) with "

@@ -6,7 +6,8 @@ together.
 
 With a pool there are two predictions: the switching mixture of all readouts and the
 pool of the groups. A fixed share with rate ``1 / t`` mixes both, so after ``n`` labels
-a useless pool has cost at most ``0.5 log(pi (n + 1/2))`` nats.
+a useless pool has cost at most ``0.5 log(pi (n + 1/2))`` nats, if each label is known
+before the next row.
 """
 
 from __future__ import annotations

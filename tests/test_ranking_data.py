@@ -122,7 +122,9 @@ def test_data_are_protected_and_copied_only_if_they_must_be(tmp_path):
         assert_array_equal(sparse.toarray(), X)
     protected(X)[:] = 2
     assert (X == 1).all()
-    assert protected(X, TorchEncoder(torch.nn.Flatten())) is X
+    flat = TorchEncoder(torch.nn.Flatten())
+    assert protected(X, flat) is X
+    assert protected(objects := X.astype(object), flat) is not objects
     np.save(tmp_path / "X.npy", X)
     assert protected(mapped := np.load(tmp_path / "X.npy", mmap_mode="r")) is mapped
     protected(np.load(tmp_path / "X.npy", mmap_mode="r+"))[:] = 2

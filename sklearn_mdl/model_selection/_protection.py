@@ -27,8 +27,8 @@ def protected(data: Any, encoder: Any = None) -> Any:
     Arrays, data frames, sparse matrices, tensors and PIL's images are copied. Lists,
     tuples, dicts and sets are copied with their items. Anything else is returned
     unchanged: read-only memory maps, objects of other classes, read-only dicts, and
-    images of several frames, of which PIL copies only one. Arrays are not copied for
-    an ``ImageEncoder`` either, since it never changes them.
+    images of several frames, of which PIL copies only one. Arrays of numbers are not
+    copied for an ``ImageEncoder`` either, since it never changes them.
 
     Raises
     ------
@@ -36,8 +36,8 @@ def protected(data: Any, encoder: Any = None) -> Any:
         If an image of one frame is damaged, or if PIL cannot count the frames of an
         image. The message names its file.
     """
-    is_safe = isinstance(encoder, ImageEncoder) and isinstance(data, np.ndarray)
-    return data if is_safe else _copied(data, {})
+    numbers = isinstance(data, np.ndarray) and data.dtype != object
+    return data if numbers and isinstance(encoder, ImageEncoder) else _copied(data, {})
 
 
 def _copied(part: Any, copies: dict[int, Any]) -> Any:

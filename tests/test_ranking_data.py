@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_wine
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
@@ -41,9 +42,8 @@ from sklearn_mdl import (
 from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl._core.io.parameters import as_json
 from sklearn_mdl._core.side_by_side import Devices
-from sklearn_mdl.encoders import FeatureCache, TorchEncoder
+from sklearn_mdl.encoders import FeatureCache, TorchEncoder, protected
 from sklearn_mdl.model_selection import _forecast, _running as running
-from sklearn_mdl.model_selection._protection import protected
 
 
 class Pair(NamedTuple):
@@ -92,14 +92,20 @@ def test_an_encoder_that_writes_in_place_changes_nothing(kept, tmp_path):
     scorer = small(results=tmp_path if kept else None)
     encoders = {"raw": None, "own": Normalizer(copy=False)}  # which copies, if it must
     assert_array_equal(scorer.fit({"w": (X, y)}, encoders).codelengths_, wanted)
+    for name, copy in {"new": True, "same": False}.items():  # fit may change its rows
+        encoders[name] = make_pipeline(StandardScaler(copy=copy), Normalizer())
     encoders |= {"added": Shifting(), "clamped": FunctionTransformer(clamped)}
-    found = scorer.fit({"w": (X, y)}, {**encoders, "last": None}).codelengths_[0]
-    assert_array_equal(found[[0, 1, 4]], wanted[0, [0, 1, 0]])
-    assert_array_equal(X, before)
+    for given in (X, pd.DataFrame(X)):
+        if given is not X:  # its numbers are read-only
+            del encoders["clamped"]
+        found = scorer.fit({"w": (given, y)}, {**encoders, "last": None}).codelengths_
+        assert_array_equal(found[0, [0, 1, -1]], wanted[0, [0, 1, 0]])
+        assert found[0, 2] == found[0, 3]
+        assert_array_equal(given, before)
 
 
-def clamped(X):
-    return torch.from_numpy(X).clamp_(max=0)  # torch also writes to read-only arrays
+def clamped(X):  # torch also writes to read-only arrays
+    return torch.as_tensor(np.asarray(X)).clamp_(max=0)
 
 
 def test_a_frame_is_not_changed_by_an_encoder():
@@ -320,6 +326,10 @@ def test_copies_of_images_keep_what_belongs_to_them(tmp_path):
         given.getexif().clear()
         given.tag_v2.clear()
         assert still.getexif()[270] == still.tag_v2[270] == "mine"
+    with BytesIO((tmp_path / "still.gif").read_bytes()) as file:
+        still = Image.open(file)
+        protected(still).close()
+        assert still.n_frames == 1  # read from the file
     flat = [
         b"8BPS",
         *(v.to_bytes(2) for v in (1, 0, 0, 0, 1, 0, 2, 0, 2, 8, 1)),

@@ -9,6 +9,7 @@ from sklearn_mdl.encoders._cache import (
     keeps_data as keeps_data,
 )
 from sklearn_mdl.encoders._hidden_states import HiddenStatesEncoder
+from sklearn_mdl.encoders._protection import protected as protected
 from sklearn_mdl.encoders._text import TextEncoder, text_baselines
 from sklearn_mdl.encoders._timm import (
     TimmEncoder,

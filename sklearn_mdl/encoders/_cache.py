@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -32,6 +32,7 @@ from sklearn_mdl._core.numerics import dense
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.encoders._hidden_states import HiddenStatesEncoder
+from sklearn_mdl.encoders._protection import protected
 from sklearn_mdl.encoders._timm import TimmEncoder
 from sklearn_mdl.encoders._torch import TorchEncoder
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
@@ -41,7 +42,7 @@ MARGIN = 0.05  # devices, versions and half precision change features by less
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
 
 
-def encode(encoder: object, X: object) -> np.ndarray:
+def encode(encoder: Any, X: object) -> np.ndarray:
     """Fit a copy of a transformer on X without labels, and return the features of X.
 
     A FrozenEstimator is neither copied nor fitted. With None or "passthrough", X is
@@ -50,8 +51,9 @@ def encode(encoder: object, X: object) -> np.ndarray:
     if keeps_data(encoder):
         return np.asarray(dense(X))
     if not isinstance(encoder, FrozenEstimator):
-        encoder = clone(encoder).fit(X)
-    return np.asarray(dense(cast(TransformerMixin, encoder).transform(X)))
+        encoder = clone(encoder).fit(protected(X, encoder))
+    # A new copy, since `fit` may have changed the first one.
+    return np.asarray(dense(encoder.transform(protected(X, encoder))))
 
 
 def keeps_data(encoder: object) -> bool:
@@ -149,9 +151,10 @@ class FeatureCache:
         OSError
             If the disk is full.
         """
-        key = _key(encoder, X, name)
+        given = protected(X, encoder)
+        key = _key(encoder, given, name)
         path = self._path(key, name)
-        features, problem = _read(path, key, encoder, X)
+        features, problem = _read(path, key, encoder, given)
         if features is not None:
             return features
         if problem:
@@ -165,10 +168,10 @@ class FeatureCache:
             write_archive(path, "features", {FEATURES: new}, {"key": key})
             return read_archive(path, "features")[0][FEATURES]
         with FileLock(path.with_suffix(".lock")):
-            features, _ = _read(path, key, encoder, X)
+            features, _ = _read(path, key, encoder, given)
             if features is None:  # else another process has written the file meanwhile
                 part = path.with_suffix(".part.npy")
-                new = _extract(encoder, encoder._items(X), part)
+                new = _extract(encoder, encoder._items(given), part)
                 check(new)
                 environment = {name: version_of(name) for name in IMAGE_LIBRARIES}
                 environment["device"] = encoder._device().type

@@ -17,7 +17,6 @@ from sklearn_mdl.model_selection._export import ExportedProbe, export_probe
 from sklearn_mdl.model_selection._file_names import file_stems as file_stems
 from sklearn_mdl.model_selection._given import checked_datasets as checked_datasets
 from sklearn_mdl.model_selection._mteb import with_codelength
-from sklearn_mdl.model_selection._protection import protected as protected
 from sklearn_mdl.model_selection._race import EncoderRace
 from sklearn_mdl.model_selection._ranking import Ranking
 from sklearn_mdl.model_selection._representation_scorer import RepresentationScorer

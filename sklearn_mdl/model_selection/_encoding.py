@@ -39,7 +39,6 @@ from sklearn_mdl.model_selection._given import (
     checked_encoders,
     refuse_arrays,
 )
-from sklearn_mdl.model_selection._protection import protected
 
 LONGEST = 300  # maximum number of characters of an error message
 
@@ -252,15 +251,14 @@ def _encoded(
     """Return an encoder's features of a dataset, or a `Failure` if encoding fails."""
     check = partial(check_features, labels=labels, name=_title(*names))
     try:
-        given = data if keeps_data(encoder) else protected(data, encoder)
         # A cached encoder has its own folder.
         if cache is None or keeps_data(encoder) or isinstance(encoder, CachedEncoder):
-            features = encode(encoder, given)
+            features = encode(encoder, data)
             check(features)
             return features if keeps_data(encoder) else owned(features)
         if isinstance(encoder, ViewEncoder):
             encoder = clone(encoder)  # fitting must not change the caller's encoder
-        return cache.features(encoder, given, name=names, check=check)
+        return cache.features(encoder, data, name=names, check=check)
     except Exception as error:
         return Failure.of(error, *names)
 

@@ -17,10 +17,9 @@ from sklearn_mdl._core.io.parameters import as_json
 from sklearn_mdl._core.numerics import as_array, dense
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, Seed, StrOptions
 from sklearn_mdl._core.validation import check_positive, invalid
-from sklearn_mdl.encoders import keeps_data
+from sklearn_mdl.encoders import keeps_data, protected
 from sklearn_mdl.model_selection import _race_input as inputs
 from sklearn_mdl.model_selection._encoding import check_features
-from sklearn_mdl.model_selection._protection import protected
 from sklearn_mdl.model_selection._race_folder import RaceFolder, Step
 from sklearn_mdl.model_selection._race_html import html_of_race
 from sklearn_mdl.model_selection._tasks import (
@@ -444,7 +443,7 @@ class EncoderRace(BaseEstimator):
             return np.array(as_array(X))
         if isinstance(encoder, inputs.LEARN_NOTHING):
             if name not in self._fitted:
-                self._fitted[name] = clone(encoder).fit(X)
+                self._fitted[name] = clone(encoder).fit(protected(X, encoder))
             encoder = self._fitted[name]
         return np.array(dense(as_array(encoder.transform(protected(X, encoder)))))
 

@@ -27,8 +27,9 @@ from sklearn_mdl.encoders import (
     TorchEncoder,
     encode,
     keeps_data,
+    protected,
 )
-from sklearn_mdl.model_selection import LATE, owned, protected
+from sklearn_mdl.model_selection import LATE, owned
 
 T = TypeVar("T")
 
@@ -144,8 +145,7 @@ def _output_of(
     refuse_labelled(run, repr(name))
     if keeps_data(run):
         return X
-    given = protected(X, run)
-    return encode(run, given) if cache is None else cache.features(run, given)
+    return encode(run, X) if cache is None else cache.features(run, X)
 
 
 def checked_columns(columns: Sequence[Any], X: Any, title: str) -> list[Any]:

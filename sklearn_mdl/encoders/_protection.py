@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import UserDict
+from collections.abc import MutableMapping
 from contextlib import suppress
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,10 @@ from torch import Tensor
 
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import damaged
-from sklearn_mdl.encoders import ImageEncoder
+from sklearn_mdl.encoders._base import ImageEncoder
 
 _CONSTANTS = {str, bytes, int, float, bool, type(None)}
 _FAULT = "sklearn_mdl_fault"  # attribute of damaged images
-_WITH_PARTS = {"palette", "tag_v2", "_exif", "_info"}  # attributes of images
 
 
 def protected(data: Any, encoder: Any = None) -> Any:
@@ -27,8 +27,9 @@ def protected(data: Any, encoder: Any = None) -> Any:
     Arrays, data frames, sparse matrices, tensors and PIL's images are copied. Lists,
     tuples, dicts and sets are copied with their items. Anything else is returned
     unchanged: read-only memory maps, objects of other classes, read-only dicts, and
-    images of several frames, of which PIL copies only one. Arrays of numbers are not
-    copied for an ``ImageEncoder`` either, since it never changes them.
+    images of several frames, of which PIL copies only one. Attributes of dicts and
+    images are shared. Arrays of numbers are not copied for an ``ImageEncoder``, which
+    never changes them.
 
     Raises
     ------
@@ -98,36 +99,32 @@ def _frame_copy(frame: Any, copies: dict[int, Any]) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return a copy of the same class with the same attributes.
+    """Return a copy of the current frame with the same attributes, but without a file.
 
     Images of several frames are returned unchanged and unchecked, and so are images
     that were closed before they were loaded. If loading fails, the error is kept, since
     PIL would report it only once and then return what it has decoded.
     """
-    n_frames, own = 1, vars(image)
+    counted, kept, own = object.__new__(type(image)), dict[str, Any](), vars(image)
+    # Counting its frames would undo changes that the caller made to the image.
+    parts = {k: copy(v) for k, v in own.items() if isinstance(v, list | MutableMapping)}
+    vars(counted).update(own | parts, _exif=None)
     try:
-        with suppress(AttributeError, ValueError):  # of another format, or closed
-            # Counting its frames would undo changes that the caller made to the image.
-            n_frames = _detached(image).n_frames
-        if n_frames > 1:
+        for name in ("filename", "format", "n_frames", "is_animated"):
+            with suppress(AttributeError, ValueError):  # of another format, or closed
+                kept[name] = getattr(counted, name)
+        if kept.get("n_frames", 1) > 1:
             return image
         if _FAULT not in own or sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES:
-            image.load()
-            copied = _detached(image)
-            copied.im, copied.readonly = image.im.copy(), 0
+            copied, file = image.copy(), getattr(own.get("_exif"), "fp", None)
+            given = {k: v for k, v in own.items() if k not in ("fp", "_fp", "map")}
+            tags = {k: v for k in ("_exif", "tag", "tag_v2") if (v := given.get(k))}
+            kept |= deepcopy(tags, {id(file): file})  # files cannot be copied
+            vars(copied).update(given | vars(copied) | kept)
             return copied
     except (AssertionError, AttributeError, ValueError, MemoryError):  # closed
         return image
     except Exception as error:
         own[_FAULT] = f"PIL reports {error!r}"
-    path, cure = getattr(image, "filename", "") or image, "repair or remove it"
+    path, cure = kept.get("filename") or image, "repair or remove it"
     raise damaged(path, "a readable image", own[_FAULT], cure)
-
-
-def _detached(owner: Any) -> Any:
-    """Return an image with its own attributes, except for its pixels and its file."""
-    copied = object.__new__(type(owner))
-    for name, part in vars(owner).items():
-        has_parts = name in _WITH_PARTS and part is not None
-        vars(copied)[name] = _detached(part) if has_parts else _copied(part, {})
-    return copied

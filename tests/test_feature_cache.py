@@ -38,6 +38,7 @@ from sklearn_mdl.datasets import load_features
 from sklearn_mdl.encoders import CachedEncoder, FeatureCache, TorchEncoder
 
 Image = pytest.importorskip("PIL.Image")
+ImageOps = pytest.importorskip("PIL.ImageOps")
 IMAGES = pixels(23)
 
 
@@ -67,6 +68,11 @@ def sets(folder):
 # Computed once
 
 
+def inverted(image):
+    image.paste(ImageOps.invert(image))  # in place
+    return torch.tensor(np.array(image)).permute(2, 0, 1) / 255
+
+
 def test_features_are_those_of_the_encoder_and_are_computed_once(tmp_path, monkeypatch):
     wanted = encoder().transform(IMAGES)
     seen = counted(monkeypatch)
@@ -74,6 +80,16 @@ def test_features_are_those_of_the_encoder_and_are_computed_once(tmp_path, monke
         found = FeatureCache(tmp_path / "new").features(encoder(), IMAGES)
         np.testing.assert_array_equal(found, wanted)
     assert sum(seen) == 23
+
+    # Preprocessing that works in place sees a new copy each time.
+    images = [Image.fromarray(image) for image in IMAGES]
+    flat = TorchEncoder(torch.nn.Flatten(), inverted)
+    cache = FeatureCache(tmp_path)
+    for _ in range(2):
+        found = cache.features(flat, images)
+        wanted = np.array([inverted(image.copy()).ravel() for image in images])
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert [cache.path(flat, images)] == sets(tmp_path)
 
 
 def test_features_are_a_map_of_a_file_that_others_can_read(tmp_path):

@@ -151,10 +151,9 @@ class FeatureCache:
         OSError
             If the disk is full.
         """
-        given = protected(X, encoder)
-        key = _key(encoder, given, name)
+        key = _key(encoder, X, name)
         path = self._path(key, name)
-        features, problem = _read(path, key, encoder, given)
+        features, problem = _read(path, key, encoder, X)
         if features is not None:
             return features
         if problem:
@@ -168,10 +167,10 @@ class FeatureCache:
             write_archive(path, "features", {FEATURES: new}, {"key": key})
             return read_archive(path, "features")[0][FEATURES]
         with FileLock(path.with_suffix(".lock")):
-            features, _ = _read(path, key, encoder, given)
+            features, _ = _read(path, key, encoder, X)
             if features is None:  # else another process has written the file meanwhile
                 part = path.with_suffix(".part.npy")
-                new = _extract(encoder, encoder._items(given), part)
+                new = _extract(encoder, encoder._items(protected(X, encoder)), part)
                 check(new)
                 environment = {name: version_of(name) for name in IMAGE_LIBRARIES}
                 environment["device"] = encoder._device().type
@@ -201,10 +200,11 @@ class FeatureCache:
 
 def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
     """Return the key of a feature set, as JSON data."""
+    X = protected(X, encoder)
     if isinstance(encoder, ViewEncoder):
         items = encoder._items(X)
         if not hasattr(encoder, "view_names_"):
-            encoder.fit(items)
+            encoder.fit(protected(items, encoder))
         about = encoder.fingerprint()
         return {"encoder": about, f"{encoder.unit}s": encoder._content(items)}
     is_transformer = keeps_data(encoder) or hasattr(encoder, "transform")
@@ -291,7 +291,8 @@ def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
     if not isinstance(encoder, ViewEncoder):
         return True
     start = (len(features) - 1) // encoder.batch_size * encoder.batch_size
-    rows = next(encoder._encode(encoder._items(items), start))
+    copies = encoder._items(protected(items, encoder))
+    rows = next(encoder._encode(copies, start))
     if rows.shape != features[start:].shape:
         return False
     difference = np.abs(rows[-1] - features[-1]).max()

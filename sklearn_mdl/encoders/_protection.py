@@ -6,7 +6,7 @@ import sys
 from collections import UserDict
 from collections.abc import MutableMapping
 from contextlib import suppress
-from copy import copy, deepcopy
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,10 @@ def protected(data: Any, encoder: Any = None) -> Any:
     Arrays, data frames, sparse matrices, tensors and PIL's images are copied. Lists,
     tuples, dicts and sets are copied with their items. Anything else is returned
     unchanged: read-only memory maps, objects of other classes, read-only dicts, and
-    images of several frames, of which PIL copies only one. Attributes of dicts and
-    images are shared. Arrays of numbers are not copied for an ``ImageEncoder``, which
-    never changes them.
+    images of several frames, of which PIL copies only one. Arrays of numbers are not
+    copied for an ``ImageEncoder``, which never changes them. Copies of images have no
+    attributes of their formats or of your own, such as ``text`` or ``tag_v2``, and
+    copies of dicts share theirs.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def _frame_copy(frame: Any, copies: dict[int, Any]) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return a copy of the current frame with the same attributes, but without a file.
+    """Return a copy with the same information, EXIF data, file name and format.
 
     Images of several frames are returned unchanged and unchecked, and so are images
     that were closed before they were loaded. If loading fails, the error is kept, since
@@ -116,11 +117,10 @@ def _image_copy(image: Any) -> Any:
         if kept.get("n_frames", 1) > 1:
             return image
         if _FAULT not in own or sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES:
-            copied, file = image.copy(), getattr(own.get("_exif"), "fp", None)
-            given = {k: v for k, v in own.items() if k not in ("fp", "_fp", "map")}
-            tags = {k: v for k in ("_exif", "tag", "tag_v2") if (v := given.get(k))}
-            kept |= deepcopy(tags, {id(file): file})  # files cannot be copied
-            vars(copied).update(given | vars(copied) | kept)
+            copied = image.copy()
+            with suppress(Exception):  # if its EXIF data cannot be written
+                copied.info |= {"exif": own["_exif"].tobytes()} if own["_exif"] else {}
+            vars(copied).update(kept)
             return copied
     except (AssertionError, AttributeError, ValueError, MemoryError):  # closed
         return image

@@ -28,9 +28,9 @@ def protected(data: Any, encoder: Any = None) -> Any:
     tuples, dicts and sets are copied with their items. Anything else is returned
     unchanged: read-only memory maps, objects of other classes, read-only dicts, and
     images of several frames, of which PIL copies only one. Arrays of numbers are not
-    copied for an ``ImageEncoder``, which never changes them. Copies of images have no
-    attributes of their formats or of your own, such as ``text`` or ``tag_v2``, and
-    copies of dicts share theirs.
+    copied for an ``ImageEncoder``, which never changes them. Copies of images keep
+    neither changes of EXIF data, nor EXIF data of TIFFs, nor attributes such as
+    ``text``. Copies of dicts share attributes.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def _frame_copy(frame: Any, copies: dict[int, Any]) -> Any:
 
 
 def _image_copy(image: Any) -> Any:
-    """Return a copy with the same information, EXIF data, file name and format.
+    """Return a copy with the same information, file name and format.
 
     Images of several frames are returned unchanged and unchecked, and so are images
     that were closed before they were loaded. If loading fails, the error is kept, since
@@ -118,8 +118,6 @@ def _image_copy(image: Any) -> Any:
             return image
         if _FAULT not in own or sys.modules["PIL.ImageFile"].LOAD_TRUNCATED_IMAGES:
             copied = image.copy()
-            with suppress(Exception):  # if its EXIF data cannot be written
-                copied.info |= {"exif": own["_exif"].tobytes()} if own["_exif"] else {}
             vars(copied).update(kept)
             return copied
     except (AssertionError, AttributeError, ValueError, MemoryError):  # closed

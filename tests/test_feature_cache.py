@@ -126,6 +126,21 @@ def test_sets_differ_in_all_that_features_depend_on(tmp_path, monkeypatch):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     assert len(sets(tmp_path)) == 6
 
+    # Images with the same pixels may differ in all else that functions can see.
+    images = [Image.fromarray(image) for image in IMAGES]
+    turned = [Image.fromarray(image) for image in IMAGES]
+    images[3].info["exif"], turned[3].info["exif"] = b"1", b"2"
+    path, same = cache.path(encoder(), images), FunctionTransformer()
+    cached = cache.path(same, images)
+    assert path != cache.path(encoder(), turned)
+    turned[3].info["exif"] = b"1"
+    assert path == cache.path(encoder(), turned)
+    assert cached == cache.path(same, turned)
+    turned[3].format = "PNG"
+    named = cache.path(same, turned)
+    turned[3].filename = "b.png"
+    assert cached != named != cache.path(same, turned) != cached
+
 
 def halved(image):
     pixels = np.asarray(image, dtype=np.float32) / 510

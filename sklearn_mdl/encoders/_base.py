@@ -134,7 +134,7 @@ class ImageEncoder(ViewEncoder):
         return as_images(X)
 
     def _content(self, items: Images) -> object:
-        """Return the number of images and a digest of their pixels."""
+        """Return the number of images and a digest of their content."""
         return [len(items), images_fingerprint(items)]
 
     def _encode(self, items: Images, start: int) -> Iterator[np.ndarray]:

@@ -214,9 +214,8 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
             "TimmEncoder('resnet18') or TorchEncoder(module)"
         )
     kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"
-    content = [kind, encoder, X, _files_of(X)]
     try:
-        digest = content_hash(content)
+        digest = content_hash([kind, encoder, X, _files_of(X)])
     except TypeError as error:
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(
@@ -291,8 +290,7 @@ def _agrees(encoder: object, items: Any, features: np.ndarray) -> bool:
     if not isinstance(encoder, ViewEncoder):
         return True
     start = (len(features) - 1) // encoder.batch_size * encoder.batch_size
-    copies = encoder._items(protected(items, encoder))
-    rows = next(encoder._encode(copies, start))
+    rows = next(encoder._encode(encoder._items(protected(items, encoder)), start))
     if rows.shape != features[start:].shape:
         return False
     difference = np.abs(rows[-1] - features[-1]).max()

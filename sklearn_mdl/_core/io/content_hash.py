@@ -47,7 +47,7 @@ class _Hasher(NumpyHasher):
         super().__init__(hash_name="sha1", coerce_mmap=True)
         self._names = names
 
-    def save(self, obj: object) -> None:
+    def save(self, obj: Any) -> None:
         """Write an object to the stream that is hashed."""
         if isinstance(obj, torch.Tensor):
             values = obj.detach().to_dense().resolve_conj().resolve_neg().cpu()
@@ -58,6 +58,8 @@ class _Hasher(NumpyHasher):
             obj = frozenset.__name__, set(obj)
         elif isinstance(obj, type | FunctionType | CACHED):
             self._hash.update(repr(readable(obj, self._names)).encode())
+        elif isinstance(obj, getattr(sys.modules.get("PIL.Image"), "Image", ())):
+            self._hash.update(f"{getattr(obj, 'filename', '')} {obj.format}".encode())
         super().save(obj)
 
 

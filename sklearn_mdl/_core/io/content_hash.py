@@ -58,7 +58,7 @@ class _Hasher(NumpyHasher):
             obj = frozenset.__name__, set(obj)
         elif isinstance(obj, type | FunctionType | CACHED):
             self._hash.update(repr(readable(obj, self._names)).encode())
-        elif isinstance(obj, getattr(sys.modules.get("PIL.Image"), "Image", ())):
+        elif hasattr(obj, "getexif"):  # pickles of images lack names and formats
             self._hash.update(f"{getattr(obj, 'filename', '')} {obj.format}".encode())
         super().save(obj)
 

@@ -138,7 +138,7 @@ def test_sets_differ_in_all_that_features_depend_on(tmp_path, monkeypatch):
     assert cached == cache.path(same, turned)
     turned[3].format = "PNG"
     named = cache.path(same, turned)
-    turned[3].filename = "b.png"
+    turned[3].filename = "b\udce9.png"  # not UTF-8
     assert cached != named != cache.path(same, turned) != cached
 
 

@@ -136,7 +136,7 @@ def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
 
 
 def images_fingerprint(X: object) -> str:
-    """Return the SHA-256 of image files or, in memory, of pixels, text and EXIF data.
+    """Return the SHA-256 of image files or, in memory, of pixels and information.
 
     Parameters
     ----------
@@ -175,6 +175,5 @@ def _item_fingerprint(item: object, where: str) -> str:
     if isinstance(item, bytes):
         return hashlib.sha256(item).hexdigest()
     image = decode(item, where, "RGB")
-    info: dict[str, object] = getattr(item, "info", {})
-    about = image.size, [i for i in info.items() if isinstance(i[1], str | bytes)]
-    return hashlib.sha256(f"{about}".encode() + image.tobytes()).hexdigest()
+    about = f"{image.size} {image.info}"
+    return hashlib.sha256(about.encode() + image.tobytes()).hexdigest()

@@ -47,7 +47,7 @@ class _Hasher(NumpyHasher):
         super().__init__(hash_name="sha1", coerce_mmap=True)
         self._names = names
 
-    def save(self, obj: Any) -> None:
+    def save(self, obj: object) -> None:
         """Write an object to the stream that is hashed."""
         if isinstance(obj, torch.Tensor):
             values = obj.detach().to_dense().resolve_conj().resolve_neg().cpu()
@@ -58,8 +58,9 @@ class _Hasher(NumpyHasher):
             obj = frozenset.__name__, set(obj)
         elif isinstance(obj, type | FunctionType | CACHED):
             self._hash.update(repr(readable(obj, self._names)).encode())
-        elif hasattr(obj, "getexif"):  # pickles of images lack names and formats
-            self._hash.update(f"{getattr(obj, 'filename', '')} {obj.format}".encode())
+        elif isinstance(obj, getattr(sys.modules.get("PIL.Image"), "Image", ())):
+            about = [getattr(obj, name, "") for name in ("filename", "format")]
+            self._hash.update(ascii(about).encode())
         super().save(obj)
 
 

@@ -277,7 +277,7 @@ def test_rates_are_learned_in_each_group_alone(rates):
     starts, prior = np.array([0, 1, 5]), rng.uniform(0.1, 1, 7)
     losses = 5 * rng.random((200, 7))
     losses[11, 2] = np.inf
-    losses[60:120, 3] = np.nan
+    losses[60:120, 3] = losses[150:, 6] = np.nan
     losses[90] += 2000
     kind = LearnedGroupedShare if len(rates) > 1 else GroupedShare
     together, found = kind(prior, starts, rates if len(rates) > 1 else rates[0]), []

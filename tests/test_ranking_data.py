@@ -121,8 +121,10 @@ def test_a_frame_is_not_changed_by_an_encoder():
 def test_data_are_protected_and_copied_only_if_they_must_be(tmp_path):
     X = np.ones((3, 2))
     images = protected([X, X])
+    assert type(images) is list
     assert images[0] is images[1]
     images[0][:] = 2
+    assert X.flags.writeable
     for kind in (csr_array, dok_array):
         protected(sparse := kind(X))[0, 0] = 2
         assert_array_equal(sparse.toarray(), X)

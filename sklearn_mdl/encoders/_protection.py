@@ -28,9 +28,9 @@ def protected(data: Any, encoder: Any = None) -> Any:
     tuples, dicts and sets are copied with their items. Anything else is returned
     unchanged: read-only memory maps, objects of other classes, read-only dicts, and
     images of several frames, of which PIL copies only one. Arrays of numbers are not
-    copied for an ``ImageEncoder``, which never changes them. Copies of images keep
-    neither changes of EXIF data, nor EXIF data of TIFFs, nor attributes such as
-    ``text``. Copies of dicts share attributes.
+    copied for an ``ImageEncoder``, whose own code never changes them. Copies of images
+    lack edits to EXIF data, the EXIF data of TIFFs, and attributes such as ``text``.
+    Copies of dicts share attributes.
 
     Raises
     ------

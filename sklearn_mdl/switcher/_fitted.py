@@ -187,9 +187,9 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         Readouts are not trained again. For any prior, the codelength exceeds that of
         the best view under the same prior by at most ``log(n_views)`` nats, without
         groups and delays. A mixture of all readouts has no such guarantee unless its
-        prior is "bayes". Under a
-        switching prior, such a mixture can change the view along the stream, but each
-        switch costs another ``log(n_views)`` nats to choose a view.
+        prior is "bayes". Under a switching prior, such a mixture can change the view
+        along the stream, but each switch costs another ``log(n_views)`` nats to choose
+        a view.
 
         Parameters
         ----------

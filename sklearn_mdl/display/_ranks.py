@@ -184,8 +184,7 @@ class RankDisplay(base.Display):
             intervals = scorer.rank_intervals() if kind == "intervals" else None
             ranks = rankdata(scorer.codelengths_, axis=1)
             display = cls(ranks, names, kind=kind, intervals=intervals)
-        plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
-        return display.plot(**plot_options)
+        return display.plot(**{"styles": base.encoder_styles(scorer)} | plot_options)
 
     def plot(
         self,

@@ -163,5 +163,7 @@ class TorchEncoder(ImageEncoder):
         rng, tensors = np.random.default_rng(0), []
         for height, width in ((37, 53), (301, 222)):
             pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
-            tensors.append(self._prepared(pil.fromarray(pixels).convert(self.mode)))
+            image = pil.fromarray(pixels).convert(self.mode)
+            image.getexif()[274] = 3  # upside down, which `preprocess` may correct
+            tensors.append(self._prepared(image))
         return content_hash(tensors)

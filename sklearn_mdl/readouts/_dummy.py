@@ -240,8 +240,7 @@ class RecentMean:
         if not self.squares > 0:
             return self.first
         n = self.count
-        variance = self.squares / (n - 1) * (1 + 1 / n)
-        return self.mean, 0.5 * math.log(variance), n - 1
+        return self.mean, 0.5 * math.log(self.squares / (n - 1) * (1 + 1 / n)), n - 1
 
     def observe(self, label: float) -> None:
         """Update the statistics with a label."""

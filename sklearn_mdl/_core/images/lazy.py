@@ -175,5 +175,5 @@ def _item_fingerprint(item: object, where: str) -> str:
     if isinstance(item, bytes):
         return hashlib.sha256(item).hexdigest()
     image = decode(item, where, "RGB")
-    about = f"{image.size} {image.info}"
-    return hashlib.sha256(about.encode() + image.tobytes()).hexdigest()
+    pixels = image.tobytes()  # PIL may add information as it loads
+    return hashlib.sha256(f"{image.size} {image.info}".encode() + pixels).hexdigest()

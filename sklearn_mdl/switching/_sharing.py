@@ -223,7 +223,7 @@ class LearnedShare(SwitchingPrior):
     If you choose ``m`` after seeing the codelengths, the result is not a codelength.
     This prior gives each of ``J`` values of ``m`` the same probability instead. The
     codelength exceeds the codelength under the best value in hindsight by at most ``log
-    J`` nats.
+    J`` nats, unless there are groups, delayed labels or retired experts.
 
     Parameters
     ----------
@@ -274,8 +274,8 @@ class UniversalShare(MarkovPrior):
     probability ``(s + a) / (n + a + b)``. For ``a = b = 1/2`` this is the
     Krichevsky-Trofimov estimator. The codelength then exceeds that of the best constant
     rate in hindsight by at most ``log 2 + 1/2 log N`` nats, about 4 nats for 1,000
-    labels. The states have a row for each number of draws, so a stream takes O(K N^2)
-    time.
+    labels, unless there are groups, delayed labels or retired experts. The states have
+    a row for each number of draws, so a stream takes O(K N^2) time.
 
     Parameters
     ----------

@@ -524,6 +524,7 @@ def test_left_overs_of_older_processes_are_swept(tmp_path):
         path.write_text("left")
     for path in (old, odd):
         os.utime(path, (1e9, 1e9))
+    os.utime(young, (4e9, 4e9))  # a forked process starts when it first writes
     with replaced(tmp_path / "new") as aside:
         assert not old.exists()
         assert young.exists()

@@ -113,18 +113,19 @@ def test_sets_differ_in_all_that_features_depend_on(tmp_path, monkeypatch):
         (encoder(network(1)), IMAGES),
         (encoder(layer="0"), IMAGES),
         (encoder(preprocess=halved), IMAGES),
+        (encoder(preprocess=upright), IMAGES),
         (encoder(), changed),
         (encoder(), IMAGES[:-1]),
     ]
     for case in cases:
         cache.features(*case)
-    assert len(sets(tmp_path)) == 6
-    assert sum(seen) == 5 * 23 + 22
+    assert len(sets(tmp_path)) == 7
+    assert sum(seen) == 6 * 23 + 22
     for each, images in cases:
         found = cache.features(clone(each).set_params(batch_size=9), images)
         wanted = each.transform(images)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    assert len(sets(tmp_path)) == 6
+    assert len(sets(tmp_path)) == 7
 
     # Images with the same pixels may differ in all else that functions can see.
     images = [Image.fromarray(image) for image in IMAGES]
@@ -141,10 +142,21 @@ def test_sets_differ_in_all_that_features_depend_on(tmp_path, monkeypatch):
     turned[3].filename = "b\udce9.png"  # not UTF-8
     assert cached != named != cache.path(same, turned) != cached
 
+    # PIL adds to what an image says of itself when it loads a frame.
+    images[0].save(tmp_path / "a.webp", save_all=True, append_images=images[1:3])
+    opened = Image.open(tmp_path / "a.webp")
+    path = cache.path(encoder(), [opened])
+    opened.load()
+    assert path == cache.path(encoder(), [opened])
+
 
 def halved(image):
     pixels = np.asarray(image, dtype=np.float32) / 510
     return torch.from_numpy(pixels).permute(2, 0, 1)
+
+
+def upright(image):
+    return halved(ImageOps.exif_transpose(image))
 
 
 def test_files_are_known_by_their_content_and_not_by_their_names(tmp_path, monkeypatch):
@@ -966,7 +978,7 @@ def test_code_of_packages_in_any_environment_is_not_in_keys(
 def test_classes_of_a_notebook_are_compared_by_their_code(tmp_path):
     cell = "from sklearn_mdl.encoders import FeatureCache\n" + OWN
     cell += "\nprint(FeatureCache('features').path(Scaled(), [[1.0]]).name)\n"
-    names = [
+    found = [
         subprocess.run(
             [sys.executable, "-"],
             input=code,
@@ -975,8 +987,9 @@ def test_classes_of_a_notebook_are_compared_by_their_code(tmp_path):
             text=True,
             check=True,
         ).stdout
-        for code in (cell, "# moved\n" + cell, cell.replace("* 3", "* 30"))
+        for code in (cell, f"# moved\n{cell}\n{cell.replace('* 3', '* 30')}")
     ]
+    names = "".join(found).split()
     assert names[0] == names[1] != names[2]
 
 

@@ -39,6 +39,7 @@ from sklearn_mdl.ranking import shares_best
 from sklearn_mdl.report import Comparison, _curves, _svg
 
 SWITCHING = "switching (Li et al. 2023)"
+SLOW = pytest.mark.slow
 
 
 def readouts():
@@ -667,7 +668,7 @@ def test_the_best_over_datasets_has_the_best_average_rank(pooled):
         pooled.best("d2")
 
 
-@pytest.mark.parametrize("n_encoders", [2, 4, 12])
+@pytest.mark.parametrize("n_encoders", [2, 4, pytest.param(12, marks=SLOW)])
 def test_encoders_alike_are_seldom_told_apart_on_a_dataset(n_encoders):
     tables = np.random.default_rng(0).gamma(2.0, size=(300, n_encoders, 1, 60))
     found = made(tables).verdict().datasets
@@ -675,7 +676,7 @@ def test_encoders_alike_are_seldom_told_apart_on_a_dataset(n_encoders):
     assert wrong <= 0.1 + 3 * np.sqrt(0.09 / 300)
 
 
-@pytest.mark.parametrize("n_encoders", [2, 6])
+@pytest.mark.parametrize("n_encoders", [2, pytest.param(6, marks=SLOW)])
 def test_encoders_alike_are_seldom_told_apart_over_datasets(n_encoders):
     tables = np.random.default_rng(0).gamma(2.0, size=(200, 12, n_encoders, 1, 4))
     found = [made(table).verdict() for table in tables]

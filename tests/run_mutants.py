@@ -1,11 +1,13 @@
 """Do tests fail for each fault that mutmut has put into the code?
 
-mutmut starts pytest again for each fault, which takes days. Here one process collects
-the tests, and forks of it run those that meet a fault, the fastest first. Faults that
-survive the first seconds of their tests meet the others at the end.
+mutmut starts pytest for each fault, and to collect the tests takes longer than to run
+those that find most faults. So one process collects them here, and forks of it run the
+tests that reach a fault, the fastest first. Faults that survive the first seconds of
+their tests meet the other tests at the end.
 
-Run it after mutmut, as ``make mutants`` does; without ``rm -rf mutants`` it continues
-where it was stopped. It prints the faults that survive, and how many there are.
+``make mutants`` runs this after mutmut, which writes the faults and finds out which
+tests reach them. If you run it again by hand, it continues where it was stopped. It
+prints the faults that survive, and counts them.
 """
 
 import argparse
@@ -82,7 +84,7 @@ class Faults:
         return True
 
     def run(self, names, is_first, items, found):
-        """Add what became of the faults to ``found`` and to the file."""
+        """Run faults, and add their status to ``found`` and to the file."""
         running = {}
         with FOUND.open("a", encoding="utf-8", buffering=1) as file:
             for name in [*names, *[None] * self.n_jobs]:
@@ -90,7 +92,7 @@ class Faults:
                     pid, code = os.wait()
                     ended, tests, has_all = running.pop(pid)
                     code = os.waitstatus_to_exitcode(code)
-                    if 0 < code < MANY:  # siblings of the fault meet this test first
+                    if 0 < code < MANY:  # the next fault of the function meets it first
                         self.first[function_of(ended)] = tests[code - 1]
                     status = STATUS.get(code, FOUND_BY_A_TEST)
                     if status == SURVIVED and not has_all:
@@ -103,7 +105,7 @@ class Faults:
                     running[pid] = name, tests, has_all
 
     def chosen(self, name, is_first, items):
-        """Return the first tests that meet a fault, or the others; are they all?"""
+        """Return the first or the other tests of a fault, and whether none are left."""
         met = items.keys() & self.tests.get(function_of(name), [])
         met = sorted(met, key=self.seconds_of)
         elapsed = accumulate(self.seconds_of(test) + 0.01 for test in met)
@@ -139,12 +141,12 @@ class Faults:
         os._exit(0)
 
     def limit_time_of(self, item):
-        """Let a signal end the process if a test goes on without an end."""
+        """Let a signal end the process if a test takes much longer than usual."""
         most = int(10 + 10 * self.seconds_of(item.nodeid))
         hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
         resource.setrlimit(resource.RLIMIT_CPU, (int(process_time()) + most, hard))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(10 * most)  # of the clock: it may also wait without an end
+        signal.alarm(10 * most)  # of the clock, in case it waits forever
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, call):

@@ -91,7 +91,7 @@ coverage: $(VENV)/.installed-coverage
 	$(BIN)/coverage html --quiet --fail-under=0
 	$(BIN)/coverage report
 
-# mutmut writes all faults and notes which tests meet each, then tries the one that is named.
+# mutmut writes all faults and notes which tests reach each, then tries the one that is named.
 mutants: $(VENV)/.installed-mutants
 	rm -rf mutants
 	$(BIN)/mutmut run 'sklearn_mdl.metrics._extrapolation.x_is_narrow__mutmut_1'

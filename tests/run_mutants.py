@@ -1,6 +1,6 @@
 """Do tests fail for each fault that mutmut has put into the code?
 
-mutmut starts pytest for each fault, and to collect the tests takes longer than to run
+mutmut starts pytest for each fault, but collecting the tests takes longer than running
 those that find most faults. So one process collects them here, and forks of it run the
 tests that reach a fault, the fastest first. Faults that survive the first seconds of
 their tests meet the other tests at the end.
@@ -37,7 +37,7 @@ STATUS = {0: SURVIVED, -signal.SIGXCPU: TOOK_TOO_LONG, -signal.SIGALRM: TOOK_TOO
 
 
 def names_in(meta):
-    """Names of the faults in a file, as mutmut's statistics spell them."""
+    """Return the names of the faults in a file, as mutmut's statistics spell them."""
     names = json.loads(meta.read_text("utf-8"))["exit_code_by_key"]
     return [name.replace("__init__.", "") for name in names]
 

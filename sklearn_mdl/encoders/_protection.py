@@ -27,9 +27,9 @@ def protected(data: Any, encoder: Any = None) -> Any:
     Arrays, data frames, sparse matrices, tensors and PIL's images are copied. Lists,
     tuples, dicts and sets are copied with their items. Anything else is returned
     unchanged: read-only memory maps, objects of other classes, read-only dicts, and
-    images of several frames, of which PIL copies only one. Copies of frames of polars
-    share numbers and objects with the frame, and those of pandas share columns of
-    Arrow. Arrays of numbers are not copied for an ``ImageEncoder``, whose own code
+    images of several frames, of which PIL copies only one. Copies of polars frames
+    share numbers and objects with the original, and copies of pandas frames share Arrow
+    columns. Arrays of numbers are not copied for an ``ImageEncoder``, whose own code
     never changes them. Copies of images lack edits to EXIF data, the EXIF data of
     TIFFs, and attributes such as ``text``. Copies of dicts share attributes.
 

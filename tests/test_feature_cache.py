@@ -114,18 +114,23 @@ def test_sets_differ_in_all_that_features_depend_on(tmp_path, monkeypatch):
         (encoder(layer="0"), IMAGES),
         (encoder(preprocess=halved), IMAGES),
         (encoder(preprocess=upright), IMAGES),
+        (encoder(preprocess=upside_down), IMAGES),
         (encoder(), changed),
         (encoder(), IMAGES[:-1]),
     ]
     for case in cases:
         cache.features(*case)
-    assert len(sets(tmp_path)) == 7
-    assert sum(seen) == 6 * 23 + 22
+    assert len(sets(tmp_path)) == 8
+    assert sum(seen) == 7 * 23 + 22
     for each, images in cases:
         found = cache.features(clone(each).set_params(batch_size=9), images)
         wanted = each.transform(images)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    assert len(sets(tmp_path)) == 7
+    assert len(sets(tmp_path)) == 8
+
+    # The key names what preprocessing does, whatever its code.
+    found = cache.path(encoder(preprocess=copied_upright), IMAGES)
+    assert found == cache.path(encoder(preprocess=upright), IMAGES)
 
     # Images with the same pixels may differ in all else that functions can see.
     images = [Image.fromarray(image) for image in IMAGES]
@@ -157,6 +162,14 @@ def halved(image):
 
 def upright(image):
     return halved(ImageOps.exif_transpose(image))
+
+
+def copied_upright(image):
+    return halved(ImageOps.exif_transpose(image.copy()))
+
+
+def upside_down(image):
+    return halved(image.rotate(180))
 
 
 def test_files_are_known_by_their_content_and_not_by_their_names(tmp_path, monkeypatch):

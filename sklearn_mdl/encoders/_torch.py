@@ -161,9 +161,9 @@ class TorchEncoder(ImageEncoder):
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
         rng, tensors = np.random.default_rng(0), []
-        for height, width in ((37, 53), (301, 222)):
-            pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
-            image = pil.fromarray(pixels).convert(self.mode)
-            image.getexif()[274] = 3  # upside down, which `preprocess` may correct
+        for shape, orientation in (((37, 53, 3), 1), ((301, 222, 3), 6)):
+            image = pil.fromarray(rng.integers(0, 256, shape, "u1")).convert(self.mode)
+            image.getexif()[274] = orientation  # upright, or on its side
+            image.info["exif"] = image.getexif().tobytes()  # which copies keep
             tensors.append(self._prepared(image))
         return content_hash(tensors)

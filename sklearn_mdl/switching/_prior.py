@@ -29,6 +29,13 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
     constructor does not check parameters. `check_params` checks them when the prior is
     used.
 
+    Notes
+    -----
+    The docstrings of priors bound how much longer a codelength can be than that of the
+    best experts. These bounds hold for the codelength of the prior itself, as in
+    `switching_codelength_`, and not for that of a pool. They do not hold with groups,
+    delayed labels or retired experts.
+
     References
     ----------
     Li, Bornschein and Hutter, 2023, Evaluating Representations with Readout Model

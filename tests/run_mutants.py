@@ -32,8 +32,9 @@ FIRST_SECONDS = 15.0
 NO_FAULT = ""
 MANY = 255  # the largest exit code
 SURVIVED, SURVIVED_SOME = "survived", "survived some"
-FOUND_BY_A_TEST, TOOK_TOO_LONG = "found", "took too long"
-STATUS = {0: SURVIVED, -signal.SIGXCPU: TOOK_TOO_LONG, -signal.SIGALRM: TOOK_TOO_LONG}
+FOUND_BY_A_TEST, TOOK_TOO_MUCH = "found", "took too much time or memory"
+LIMITS = (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL)  # the last is the system's
+STATUS = {0: SURVIVED, **{-limit: TOOK_TOO_MUCH for limit in LIMITS}}
 
 
 def names_in(meta):

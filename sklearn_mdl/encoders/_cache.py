@@ -70,11 +70,11 @@ class FeatureCache:
     the public attributes of the network's modules. For other transformers, the key
     contains their settings and learned state, the data and the library versions, and
     the size and modification time of each file whose path is text or a Path in a list,
-    in an array, or in a frame of pandas or polars. For any other path, as in a row that
-    is a list or a dict, or in an Arrow table, use another folder when the files change.
-    The key also contains the file name of an opened image. From an opened image of
-    several frames, keys only contain the current frame, and not what you change in its
-    EXIF data, so pass paths instead.
+    in an array of text or objects, or in a column of a frame of pandas or polars. For
+    any other path, as in a row that is a list or a dict, in an index or in an Arrow
+    table, use another folder when the files change. The key also contains the file name
+    of an opened image. From an opened image of several frames, keys only contain the
+    current frame, and not what you change in its EXIF data, so pass paths instead.
 
     **After a change of code that an encoder runs, use another folder.** As a safeguard,
     keys also contain the code of your own classes and functions, and the functions and

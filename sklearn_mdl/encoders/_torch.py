@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sklearn_mdl._core.extras import needed
-from sklearn_mdl._core.io.content_hash import content_hash
+from sklearn_mdl._core.io.content_hash import content_hash, readable
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import (
@@ -155,15 +155,13 @@ class TorchEncoder(ImageEncoder):
         }
 
     def _effect(self) -> str:
-        """Return the hash of two test images after preprocessing.
+        """Return the hash of the code of ``preprocess`` and of what it does to images.
 
-        Keys of a cache contain this hash instead of the code of ``preprocess``.
+        The result for two test images changes even if a library's code does.
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
         rng, tensors = np.random.default_rng(0), []
-        for shape, orientation in (((37, 53, 3), 1), ((301, 222, 3), 6)):
-            image = pil.fromarray(rng.integers(0, 256, shape, "u1")).convert(self.mode)
-            image.getexif()[274] = orientation  # upright, or on its side
-            image.info["exif"] = image.getexif().tobytes()  # which copies keep
-            tensors.append(self._prepared(image))
-        return content_hash(tensors)
+        for shape in ((37, 53, 3), (301, 222, 3)):
+            image = pil.fromarray(rng.integers(0, 256, shape, dtype=np.uint8))
+            tensors.append(self._prepared(image.convert(self.mode)))
+        return content_hash([repr(readable(self.preprocess, {})), tensors])

@@ -87,6 +87,14 @@ def test_p_values_of_labels_without_features_are_not_small():
     assert np.mean(values) > 0.35
     assert min(values) >= 0.05
 
+    # All codes are equally long, but for rounding.
+    narrow = KernelReadoutRegressor(
+        "rbf", gamma=1e3, scaling=None, standardize_targets=False
+    )
+    switcher = MDLReadoutSwitcherRegressor([narrow], shuffle=True, random_state=0)
+    test = switcher.fit(X, rng.normal(size=40)).permutation_test(19)
+    assert test.p_value == 1
+
 
 def test_permutations_need_random_order_and_kernels():
     X, y = digits(60)

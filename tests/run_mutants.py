@@ -30,11 +30,12 @@ from mutmut.mutation import trampoline
 FOUND = Path("found.jsonl")
 FIRST_SECONDS = 15.0
 NO_FAULT = ""
-MANY = 255  # the largest exit code
+MANY, NOT_RUN = 254, 255  # the largest exit codes
 SURVIVED, SURVIVED_SOME = "survived", "survived some"
 FOUND_BY_A_TEST, TOOK_TOO_MUCH = "found", "took too much time or memory"
 LIMITS = (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL)  # the last is the system's
-STATUS = {0: SURVIVED, **{-limit: TOOK_TOO_MUCH for limit in LIMITS}}
+STATUS = {0: SURVIVED, NOT_RUN: "not run"}
+STATUS |= {-limit: TOOK_TOO_MUCH for limit in LIMITS}
 
 
 def names_in(meta):
@@ -137,8 +138,8 @@ class Faults:
                 self.limit_time_of(item)
                 following = items[self.n_run] if self.n_run < len(items) else None
                 item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-        except BaseException:
-            os._exit(MANY)
+        except BaseException:  # of this runner, since pytest catches those of tests
+            os._exit(NOT_RUN)
         os._exit(0)
 
     def limit_time_of(self, item):

@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
@@ -48,6 +49,7 @@ def _name_of(device: torch.device) -> str:
     return f"cuda: {torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"
 
 
+@cache  # which spares files the time to look it up each time
 def version_of(name: str) -> str:
     """Return the version of an installed library."""
     if name == "torch":

@@ -149,13 +149,10 @@ def _accuracies(
 
 def _check_pairs(options: argparse.Namespace) -> None:
     """Raise if --pairs is below 2 or is combined with --time-budget."""
-    if options.pairs is None:
-        return
-    if options.pairs < 2:
-        raise ValueError(
-            f"--pairs must be at least 2, got {options.pairs}; pass --pairs 3"
-        )
-    if options.time_budget is not None:
+    pairs = options.pairs
+    if pairs is not None and pairs < 2:
+        raise ValueError(f"--pairs must be at least 2, got {pairs}; pass --pairs 3")
+    if pairs is not None and options.time_budget is not None:
         raise ValueError(
             "--pairs cannot be combined with --time-budget, because a pair needs the "
             "same orders as its encoders; leave out --pairs or --time-budget"

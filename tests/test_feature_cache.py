@@ -116,18 +116,24 @@ def test_sets_differ_in_all_that_features_depend_on(tmp_path, monkeypatch):
         (encoder(preprocess=upright), IMAGES),
         (encoder(preprocess=upside_down), IMAGES),
         (encoder(preprocess=stretched), IMAGES),
+        (encoder(preprocess=half_upright), IMAGES),
+        (encoder(preprocess=landscape), IMAGES),
         (encoder(), changed),
         (encoder(), IMAGES[:-1]),
     ]
     for case in cases:
         cache.features(*case)
-    assert len(sets(tmp_path)) == 9
-    assert sum(seen) == 8 * 23 + 22
+    assert len(sets(tmp_path)) == 11
+    assert sum(seen) == 10 * 23 + 22
     for each, images in cases:
         found = cache.features(clone(each).set_params(batch_size=9), images)
         wanted = each.transform(images)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    assert len(sets(tmp_path)) == 9
+    assert len(sets(tmp_path)) == 11
+
+    # The key names what preprocessing does, whatever its code.
+    found = cache.path(encoder(preprocess=copied_upright), IMAGES)
+    assert found == cache.path(encoder(preprocess=upright), IMAGES)
 
     # Images with the same pixels may differ in all else that functions can see.
     images = [Image.fromarray(image) for image in IMAGES]
@@ -161,11 +167,25 @@ def upright(image):
     return halved(ImageOps.exif_transpose(image))
 
 
+def copied_upright(image):
+    return halved(ImageOps.exif_transpose(image.copy()))
+
+
+def half_upright(image):
+    is_turned = image.getexif().get(274) == 6
+    return halved(image.rotate(270, expand=True) if is_turned else image)
+
+
+def landscape(image):
+    is_tall = image.height > image.width
+    return halved(image.rotate(270, expand=True) if is_tall else image)
+
+
 def upside_down(image):
     return halved(image.rotate(180))
 
 
-def stretched(image):  # as test images already are
+def stretched(image):
     values = halved(image)
     return (values - values.min()) / (values.max() - values.min()) / 2
 

@@ -67,14 +67,19 @@ class FeatureCache:
     Each feature set has a key. For network encoders (TimmEncoder, TorchEncoder and
     HiddenStatesEncoder), the key contains the weights, the preprocessing, the layers,
     the pooling and the content of the input. Except for TimmEncoder, it also includes
-    the public attributes of the network's modules. For other transformers, the key
-    contains their settings and learned state, the data and the library versions, and
-    the size and modification time of each file whose path is text or a Path in a list,
-    in an array of text or objects, or in a column of a frame of pandas or polars. For
-    any other path, as in a row that is a list or a dict, in an index or in an Arrow
-    table, use another folder when the files change. The key also contains the file name
-    of an opened image. From an opened image of several frames, keys only contain the
-    current frame, and not what you change in its EXIF data, so pass paths instead.
+    the public attributes of the network's modules. For a TorchEncoder's `preprocess`,
+    the key contains what this function makes of 16 test images, which differ in shape,
+    range of values and EXIF orientation. If two such functions only differ on other
+    images, use a folder for each.
+
+    For other transformers, the key contains their settings and learned state, the data
+    and the library versions, and the size and modification time of each file whose path
+    is text or a Path in a list, in an array of text or objects, or in a column of a
+    frame of pandas or polars. For any other path, as in a row that is a list or a dict,
+    in an index or in an Arrow table, use another folder when the files change. The key
+    also contains the file name of an opened image. From an opened image of several
+    frames, keys only contain the current frame, and not what you change in its EXIF
+    data, so pass paths instead.
 
     **After a change of code that an encoder runs, use another folder.** As a safeguard,
     keys also contain the code of your own classes and functions, and the functions and

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sklearn_mdl._core.extras import needed
-from sklearn_mdl._core.io.content_hash import content_hash, readable
+from sklearn_mdl._core.io.content_hash import content_hash
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import (
@@ -155,13 +155,18 @@ class TorchEncoder(ImageEncoder):
         }
 
     def _effect(self) -> str:
-        """Return the hash of the code of ``preprocess`` and of what it does to images.
+        """Return the hash of test images after preprocessing.
 
-        The result for two test images changes even if a library's code does.
+        Keys of a cache contain this hash instead of the code of ``preprocess``, whose
+        objects may change in each call. The images differ in shape, in the range of
+        their values and in the orientation that their EXIF data name.
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
         rng, tensors = np.random.default_rng(0), []
-        for shape in ((37, 53, 3), (301, 222, 3)):
-            image = pil.fromarray(rng.integers(0, 256, shape, dtype=np.uint8))
-            tensors.append(self._prepared(image.convert(self.mode)))
-        return content_hash([repr(readable(self.preprocess, {})), tensors])
+        for i, shape in enumerate([(37, 53, 3), (301, 222, 3)] * 8):
+            pixels = rng.integers(5 * i, 256 - 5 * i, shape, dtype=np.uint8)
+            image = pil.fromarray(pixels).convert(self.mode)
+            image.getexif()[274] = 1 + i // 2  # both shapes in each orientation
+            image.info["exif"] = image.getexif().tobytes()  # as in images from files
+            tensors.append(self._prepared(image))
+        return content_hash(tensors)

@@ -100,7 +100,7 @@ def permutation_tests(
 
 def _test(codelength: float, *nulls: float) -> PermutationTest:
     # Equally long codes may differ by rounding.
-    count = sum(null <= codelength + 1e-9 * abs(codelength) for null in nulls)
+    count = sum(null <= codelength + 1e-9 * max(1, abs(codelength)) for null in nulls)
     return PermutationTest(codelength, np.array(nulls), (1 + count) / (1 + len(nulls)))
 
 

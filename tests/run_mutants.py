@@ -32,9 +32,10 @@ FIRST_SECONDS = 15.0
 NO_FAULT = ""
 MANY, NOT_RUN = 254, 255  # the largest exit codes
 SURVIVED, SURVIVED_SOME = "survived", "survived some"
+FAILED = "not run"  # for a fault of this runner, so try again
 FOUND_BY_A_TEST, TOOK_TOO_MUCH = "found", "took too much time or memory"
 LIMITS = (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL)  # the last is the system's
-STATUS = {0: SURVIVED, NOT_RUN: "not run"}
+STATUS = {0: SURVIVED, NOT_RUN: FAILED}
 STATUS |= {-limit: TOOK_TOO_MUCH for limit in LIMITS}
 
 
@@ -75,6 +76,7 @@ class Faults:
         if FOUND.exists():
             lines = FOUND.read_text("utf-8").splitlines()
             found = dict(json.loads(line) for line in lines)
+            found = {name: found[name] for name in found if found[name] != FAILED}
         for is_first, so_far in ((True, None), (False, SURVIVED_SOME)):
             left = [name for name in self.names if found.get(name) == so_far]
             self.run(left, is_first, items, found)

@@ -46,7 +46,7 @@ from benchmarks.choice import (
     n_orders,
     valued,
 )
-from sklearn_mdl.model_selection._certainty import sample_of
+from sklearn_mdl.model_selection._certainty import Losses, sample_of
 from sklearn_mdl.ranking import shares_best
 
 KEPT = Path(__file__).with_suffix(".json")
@@ -67,16 +67,6 @@ CRITERIA = {
 } | {
     title: partial(valued, method="probes", name=name) for title, name in PROBES.items()
 }
-
-
-class _Cell:
-    """The fields of a cell from which a ranking computes its certainty."""
-
-    groups = data = None
-
-    def __init__(self, codelengths, n, order):
-        self.codelengths, self.codelength = codelengths, codelengths.sum()
-        self.n_samples, self.seed, self.order = n, n, order  # as in codes()
 
 
 class Text(Choice):
@@ -105,7 +95,7 @@ class Text(Choice):
         "--keep": {"action": "store_true", "help": "write text.json"},
         "--kept": {"action": "store_true", "help": "only report text.json"},
     }
-    methods = METHODS
+    methods, fresh = METHODS, False
 
     def prepare(self):
         if self.kept:
@@ -186,16 +176,17 @@ class Text(Choice):
         """Return choices by the code of the first draw, and whether they are right."""
         arrays, y = self.data[name]
         method = "linear" if n <= LINEAR_LABELS else "closed-form"
-        cells = [
+        rows = np.arange(n)
+        losses = [
             [
-                _Cell(self.stream((f"{method}/{order}", name, n, 0, one)), n, order)
+                Losses(self.stream((f"{method}/{order}", name, n, 0, one)), rows)
                 for order in range(n_orders(method, n))
             ]
             for one in arrays
         ]
 
         def shares(columns):
-            sample = sample_of([cells[e] for e in columns])
+            sample = sample_of([losses[e] for e in columns])
             return shares_best(sample.draws(np.random.default_rng(0)))
 
         answers = [
@@ -204,9 +195,9 @@ class Text(Choice):
         ]
         truth = agreement.best_of(np.stack(answers)[:, :, 0])
         rng = np.random.default_rng(n)
-        return choices_of(shares, self.fresh(name, n), truth, rng)
+        return choices_of(shares, self.later(name, n), truth, rng)
 
-    def fresh(self, name, n):
+    def later(self, name, n):
         """Return nats per label in the first ``n`` rows of longer streams, or None."""
         arrays, y = self.data[name]
         longer = [

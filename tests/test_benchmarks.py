@@ -147,6 +147,11 @@ def test_every_table_that_is_listed_can_be_run(name):
     for table in tables:
         parts = (*PREFIXES, "prepare", "report")
         assert [m for m in dir(table) if m.startswith(parts)], table.__name__
+        # Code of a base class may read an option of which the table has a method.
+        for base in table.__mro__:
+            for option in vars(base).get("options", ()):
+                attribute = option.removeprefix("--").replace("-", "_")
+                assert not callable(getattr(table, attribute, None)), option
 
 
 def test_names_that_a_folder_of_features_lacks_are_refused(tmp_path):

@@ -157,9 +157,9 @@ class TorchEncoder(ImageEncoder):
     def _effect(self) -> str:
         """Return the hash of test images after preprocessing.
 
-        Keys of a cache contain this hash instead of the code of ``preprocess``, whose
-        objects may change in each call. The images differ in shape, in the range of
-        their values and in the orientation that their EXIF data name.
+        Keys of a cache contain this hash instead of the code of ``preprocess``, which
+        may use objects that change in each call, such as random generators. The images
+        differ in shape, in the range of their values and in EXIF orientation.
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
         rng, tensors = np.random.default_rng(0), []

@@ -49,7 +49,7 @@ def _name_of(device: torch.device) -> str:
     return f"cuda: {torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"
 
 
-@cache  # which spares files the time to look it up each time
+@cache  # every file that is read or written asks for versions
 def version_of(name: str) -> str:
     """Return the version of an installed library."""
     if name == "torch":

@@ -35,8 +35,8 @@ class PermutationTest(NamedTuple):
         Codelengths of permuted labels, in nats.
     p_value : float
         ``(1 + k) / (1 + n_permutations)`` if, up to rounding, ``k`` null codelengths
-        are at most ``codelength``. The p-value estimates the probability of a code this short if
-        features and labels were independent.
+        are at most ``codelength``. The p-value estimates the probability of a code this
+        short if features and labels were independent.
     """
 
     codelength: float

@@ -753,9 +753,11 @@ def test_names_that_write_to_the_terminal_are_refused(tmp_path, capsys):
     folder.mkdir()
     np.save(folder / "a\x1b[31m.npy", np.ones((8, 2)))
     np.save(folder / "labels.npy", np.arange(8) % 2)
-    assert main(["rank", str(tmp_path), "--dry-run"]) != 0
-    said = capsys.readouterr().err
-    assert "Names must be printable, got 'a\\x1b[31m'" in said
+    race = ["race", str(folder), "--classes", "2", "--out", str(tmp_path / "race")]
+    for command in (["rank", str(tmp_path), "--dry-run"], race):
+        assert main(command) != 0
+        said = capsys.readouterr().err
+        assert "Names must be printable, got 'a\\x1b[31m'" in said
 
 
 def test_values_without_any_byte_are_refused(tmp_path):

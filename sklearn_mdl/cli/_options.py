@@ -94,11 +94,16 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     add(parser, "--max-rows", help, "N", type=int)
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Raise if a name of a dataset or encoder contains control characters."""
+    for name in names:
+        if re.search(r"[\x00-\x1f\x7f-\x9f]", name):
+            raise ValueError(f"Names must be printable, got {name!r}; rename the file")
+
+
 def selected(features: Features, options: argparse.Namespace) -> Features:
     """Return the datasets, encoders and rows selected by the options."""
-    for name in [n for d, (arrays, *_) in features.items() for n in (d, *arrays)]:
-        if re.search(r"[\x00-\x1f\x7f-\x9f]", name):  # control characters
-            raise ValueError(f"Names must be printable, got {name!r}; rename the file")
+    check_names(n for d, (arrays, *_) in features.items() for n in (d, *arrays))
     chosen = named(features, options.datasets, "--datasets")
     if options.encoders is not None:
         chosen = {

@@ -54,6 +54,7 @@ def run(options: argparse.Namespace) -> None:
     """Race the encoders of a folder while labels arrive."""
     _options.check_outside(options.features, options.out)
     features = sklearn_mdl.datasets.load_encoders(options.features)
+    _options.check_names(features)
     n_rows = len(next(iter(features.values())))
     race = sklearn_mdl.model_selection.EncoderRace(
         list(features),

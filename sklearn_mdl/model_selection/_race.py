@@ -402,11 +402,8 @@ class EncoderRace(BaseEstimator):
         return html_of_race(self) if hasattr(self, "_race") else super()._html_repr()
 
     def _new_race(self) -> LossRace:
-        return LossRace(
-            (len(self.encoders),),
-            self.n_classes,
-            **{name: getattr(self, name) for name in RULES},
-        )
+        rules = {name: getattr(self, name) for name in RULES}
+        return LossRace((len(self.encoders),), self.n_classes, **rules)
 
     def _check_unchanged(self) -> None:
         """Raise if parameters were changed after the race began."""

@@ -14,6 +14,7 @@ import textwrap
 from functools import partial, wraps
 from types import MethodType, ModuleType, SimpleNamespace
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -927,6 +928,8 @@ def test_keys_stay_as_they_were_in_earlier_versions(monkeypatch):
     assert readable(type("Lazy", (ModuleType,), {})("numpy"), {}) == ["numpy"]
     measured.__module__ = "__main__"
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    assert _is_own(measured)
+    sys.modules["__main__"].__file__ = joblib.__file__  # as in its workers
     assert _is_own(measured)
     measured.__module__ = "unknown"
     assert not _is_own(measured)

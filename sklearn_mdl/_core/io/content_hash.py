@@ -171,7 +171,8 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 def _is_own(part: type | FunctionType) -> bool:
     """Return True for a class or function that no installed library contains."""
+    is_main = part.__module__ == "__main__"  # whose file, in a worker, is joblib's
     file = getattr(sys.modules.get(part.__module__), "__file__", None)
-    if file is None:
-        return part.__module__ == "__main__"
+    if is_main or file is None:
+        return is_main
     return not any(p in LIBRARIES or p.name in PACKAGES for p in Path(file).parents)

@@ -1040,6 +1040,10 @@ def test_transformers_that_have_no_key_are_refused(tmp_path):
         FeatureCache(tmp_path).features(PCA, np.eye(3))
     with pytest.raises(TypeError, match=r"must be picklable .* omit the cache"):
         FeatureCache(tmp_path).features(FunctionTransformer(lambda X: X), IMAGES)
+    fixed = encoder(preprocess=lambda image: halved(image).reshape(3, 40, 52))
+    with pytest.raises(RuntimeError, match="invalid for input") as caught:
+        FeatureCache(tmp_path).features(fixed, IMAGES)
+    assert "preprocess must take images of any size" in caught.value.__notes__[0]
     said = r"TimmEncoder', .*TorchEncoder' or .*HiddenStatesEncoder'\. Got PCA\(\)"
     with pytest.raises(ValueError, match=said):
         CachedEncoder(PCA(), tmp_path).fit(IMAGES)

@@ -38,8 +38,8 @@ class TorchEncoder(ImageEncoder):
         Module that takes tensors (B, C, H, W). ``fit`` copies the module and leaves the
         original unchanged.
     preprocess : callable, default=None
-        Maps a PIL image to a tensor (C, H, W) of constant shape. If None, pixels are
-        only scaled to the range [0, 1].
+        Maps a PIL image to a tensor (C, H, W) of constant shape. With a cache, it must
+        accept images of any size. If None, pixels are only scaled to the range [0, 1].
     layer : str or list of str, default="last"
         "last", for the output of the module, or names of inner modules. One pass
         collects the outputs of all layers.
@@ -168,5 +168,9 @@ class TorchEncoder(ImageEncoder):
             image = pil.fromarray(pixels).convert(self.mode)
             image.getexif()[274] = 1 + i // 2  # both shapes in each orientation
             image.info["exif"] = image.getexif().tobytes()  # as in images from files
-            tensors.append(self._prepared(image))
+            try:
+                tensors.append(self._prepared(image))
+            except Exception as error:
+                error.add_note("With a cache, preprocess must take images of any size")
+                raise
         return content_hash(tensors)

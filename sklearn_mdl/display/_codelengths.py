@@ -429,8 +429,5 @@ def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
 
 def _labelled_lines(ax: base.Axes) -> list[base.Line2D]:
     """Return the lines with a legend entry, including lines that no display drew."""
-    return [
-        line
-        for line in ax.get_lines()
-        if _mark(line) or not str(line.get_label()).startswith("_")
-    ]
+    lines = ax.get_lines()
+    return [x for x in lines if _mark(x) or not str(x.get_label()).startswith("_")]

@@ -31,11 +31,8 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     skorch net, the callable is wrapped, since it may always return the same module.
     """
     params = estimator.get_params(deep=True)
-    names = sorted(
-        name
-        for name, value in params.items()
-        if name.rpartition("__")[2] == "random_state" and value is None
-    )
+    unset = [name for name, value in params.items() if value is None]
+    names = sorted(n for n in unset if n.rpartition("__")[2] == "random_state")
     draws = default_rng(seed).integers(2**31 - 1, size=len(names)).tolist()
     changes: dict[str, object] = dict(zip(names, draws, strict=True))
     for prefix, part in {"": estimator, **params}.items():

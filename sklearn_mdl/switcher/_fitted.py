@@ -405,7 +405,7 @@ class FittedSwitcher(OnlineEstimator, Parameters):
         test : PermutationTest
             ``codelength`` and ``null_codelengths`` in nats, and ``p_value``:
             ``(1 + k) / (1 + n_permutations)`` if ``k`` null codelengths are at most
-            ``codelength``.
+            ``codelength``, up to rounding.
 
         Raises
         ------

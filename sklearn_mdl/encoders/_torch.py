@@ -39,7 +39,8 @@ class TorchEncoder(ImageEncoder):
         original unchanged.
     preprocess : callable, default=None
         Maps a PIL image to a tensor (C, H, W) of constant shape. With a cache, it must
-        accept images of any size. If None, pixels are only scaled to the range [0, 1].
+        accept images of any size, and features are only found again if it is not
+        random. If None, pixels are only scaled to the range [0, 1].
     layer : str or list of str, default="last"
         "last", for the output of the module, or names of inner modules. One pass
         collects the outputs of all layers.

@@ -166,7 +166,7 @@ def classifiers():
         forest.ARFClassifier(seed=0),
         tree.HoeffdingAdaptiveTreeClassifier(seed=0),
         logistic,
-        neighbors.KNNClassifier(),
+        neighbors.KNNClassifier(engine=neighbors.SWINN(seed=0)),
         bayes,
         ensemble.ADWINBaggingClassifier(bayes, seed=0),
     ]

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dis import get_instructions
 from functools import cache, cached_property, partial, singledispatchmethod
 from pathlib import Path
+from pickle import PickleError
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -79,7 +80,7 @@ def content_hash(content: object, names: dict[int, str] | None = None) -> str:
     """
     try:
         return str(_Hasher({} if names is None else names).hash(content))
-    except Exception as error:  # pickling may raise anything
+    except (PickleError, AttributeError, RuntimeError) as error:
         # Without the second argument, in which joblib repeats the error.
         raise TypeError(str(*error.args[:1])) from error
 

@@ -93,9 +93,9 @@ class FeatureCache:
     Network encoders collect rows in a temporary file, so an interrupted extraction
     resumes from its last complete minibatch. If several processes need the same set
     from a network encoder, one process computes it and the others wait. With other
-    transformers, each process computes the set itself. Worker processes refuse
-    transformers whose class is defined in the main script or notebook, since pickle
-    cannot find it there; define it in a module.
+    transformers, each process computes the set itself. In joblib's workers, pickle does
+    not find classes and functions of the main script or notebook, so a transformer that
+    uses them is refused there; define them in a module.
 
     Parameters
     ----------

@@ -38,9 +38,10 @@ class TorchEncoder(ImageEncoder):
         Module that takes tensors (B, C, H, W). ``fit`` copies the module and leaves the
         original unchanged.
     preprocess : callable, default=None
-        Maps a PIL image to a tensor (C, H, W) of constant shape. With a cache, it must
-        accept images of any size, and features are only found again if it is not
-        random. If None, pixels are only scaled to the range [0, 1].
+        Maps a PIL image to a tensor (C, H, W) of constant shape. If an encoder must be
+        identified, as by a cache or by ``FineTunedReadout``, it must accept images of
+        any size. A cache finds features again only if it is not random. If None, pixels
+        are only scaled to the range [0, 1].
     layer : str or list of str, default="last"
         "last", for the output of the module, or names of inner modules. One pass
         collects the outputs of all layers.
@@ -172,6 +173,6 @@ class TorchEncoder(ImageEncoder):
             try:
                 tensors.append(self._prepared(image))
             except Exception as error:
-                error.add_note("With a cache, preprocess must take images of any size")
+                error.add_note("To be hashed, preprocess must take images of any size")
                 raise
         return content_hash(tensors)

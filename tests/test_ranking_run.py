@@ -616,6 +616,13 @@ def test_a_long_message_of_a_failure_is_cut_in_the_line_and_whole_in_the_details
     assert "x" * 1000 in failure.details
 
 
+def test_failures_show_the_notes_of_an_error():
+    error = ValueError("wrong\nshape")
+    error.add_note("Images must be square")
+    failure = Failure.of(error, "data", "encoder")
+    assert failure.error == "ValueError: wrong shape; Images must be square"
+
+
 def test_nothing_left_is_no_ranking(monkeypatch):
     failing(monkeypatch, ("data 0", "b", 0))
     with (

@@ -758,6 +758,12 @@ def test_names_that_write_to_the_terminal_are_refused(tmp_path, capsys):
         assert main(command) != 0
         said = capsys.readouterr().err
         assert "Names must be printable, got 'a\\x1b[31m'" in said
+    (folder / "a\x1b[31m.npy").write_bytes(b"no array")
+    for command in (["rank", str(tmp_path), "--dry-run"], race):
+        assert main(command) != 0
+        said = capsys.readouterr().err
+        assert r"a\x1b[31m.npy" in said
+        assert "\x1b" not in said
 
 
 def test_values_without_any_byte_are_refused(tmp_path):

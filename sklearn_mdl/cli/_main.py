@@ -86,8 +86,9 @@ def _lacks_memory(error: Exception) -> bool:
 
 
 def _sentence(error: Exception) -> str:
-    """Return the message of an error as one line."""
-    text = " ".join(str(error).split())
+    """Return the message of an error as one line without control characters."""
+    line = " ".join(str(error).split())
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
     if isinstance(error, RecursionError):
         return "The input is nested too deeply; save an array with np.save(path, X)"
     if _lacks_memory(error) and "; " not in text:  # after "; ", messages name a fix

@@ -232,7 +232,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(
             f"{encoder!r} and its data must be picklable to cache features{where}; "
-            "pass its features, use def instead of lambda, or omit the cache or results"
+            "pass its features, use def in a module, or omit the cache or results"
         ) from error
     versions = {name: version_of(name) for name in LIBRARIES}
     return {"encoder": kind, "content": digest, "versions": versions}

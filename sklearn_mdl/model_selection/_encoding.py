@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
-from traceback import format_exception
+from traceback import format_exception, format_exception_only
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -67,8 +67,8 @@ class Failure(NamedTuple):
     def of(
         cls, error: BaseException, dataset: str, encoder: str, order: int | None = None
     ) -> Self:
-        """Create a failure from an exception."""
-        text = " ".join(f"{type(error).__name__}: {error}".split())
+        """Create a failure from an exception and its notes."""
+        text = " ".join("; ".join(map(str.strip, format_exception_only(error))).split())
         if len(text) > LONGEST:
             text = f"{text[:LONGEST]} ..."
         return cls(dataset, encoder, order, text, "".join(format_exception(error)))

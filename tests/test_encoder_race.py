@@ -396,8 +396,9 @@ def test_other_transformers_of_the_same_names_are_refused(tmp_path):
     with pytest.raises(
         TypeError,
         match=r"must be picklable if folder is given, but 'f' is not \(Can't pickle "
-        r"<function .*<lambda> at \w+>: .*\); pass folder=None, or create EncoderRace"
-        r"\(\['f', \.\.\.\]\) and call update\(\{name: features\}, y\)$",
+        r"(local object )?<function .*<lambda> at \w+>(: .*)?\); pass folder=None, or "
+        r"create EncoderRace\(\['f', \.\.\.\]\) and call "
+        r"update\(\{name: features\}, y\)$",
     ):
         EncoderRace(unknown, 3, folder=tmp_path / "other").resume()
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dis import get_instructions
 from functools import cache, cached_property, partial, singledispatchmethod
 from pathlib import Path
-from pickle import PickleError
+from pickle import PickleError, dumps
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -50,10 +50,11 @@ class _Hasher(NumpyHasher):
     def save(self, obj: object) -> None:
         """Write an object to the stream that is hashed."""
         if isinstance(obj, torch.Tensor):
-            values = obj.detach().to_dense().resolve_conj().resolve_neg().cpu()
-            values = values.contiguous().view(-1)
+            values = obj.detach().to_dense().resolve_conj().resolve_neg().contiguous()
             kind = type(obj).__name__, str(obj.dtype), tuple(obj.shape)
-            obj = [*kind, values.view(torch.uint8).numpy()]
+            obj = [*kind, values.cpu().view(-1).view(torch.uint8).numpy()]
+        elif isinstance(obj, self.np.dtype):  # whatever Python's default protocol is
+            obj = dumps(obj, protocol=4)
         elif isinstance(obj, frozenset):  # hashed like a set, whatever its order
             obj = frozenset.__name__, set(obj)
         elif isinstance(obj, type | FunctionType | CACHED):
@@ -171,8 +172,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 def _is_own(part: type | FunctionType) -> bool:
     """Return True for a class or function that no installed library contains."""
-    is_main = part.__module__ == "__main__"  # whose file, in a worker, is joblib's
     file = getattr(sys.modules.get(part.__module__), "__file__", None)
-    if is_main or file is None:
-        return is_main
+    if file is None or part.__module__ == "__main__":  # in a worker, joblib's file
+        return part.__module__ == "__main__"
     return not any(p in LIBRARIES or p.name in PACKAGES for p in Path(file).parents)

@@ -140,10 +140,8 @@ class Million:
                 rows = {k[2]: v[column] for k, v in table.items() if k[:2] == series}
                 label = series[1] if len(self.cells) == 1 else ", ".join(series)
                 axis.plot(list(rows), list(rows.values()), "o-", label=label)
-            axis.set(xlabel="rows", ylabel=unit, xscale="log")
-        axes[0].set(yscale="log")
+            axis.set(xlabel="rows", ylabel=unit, xscale="log", ylim=(0, None))
         axes[0].legend(frameon=False)
-        axes[1].set_ylim(bottom=0)
         figure.savefig(self.image, dpi=100, metadata={"Software": None})
         print(f"wrote {self.image}")
 

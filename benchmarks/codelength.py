@@ -132,7 +132,12 @@ class Features:
         return self.seconds
 
     def report(self, table):
-        ratios = np.array([row["track_ratio"] for row in table.values()])
+        ratios = np.array([row["track_ratio"][0] for row in table.values()])
+        datasets = np.array([name.split("/")[0] for (name,) in table])
+        for dataset in dict.fromkeys(datasets):
+            mean = ratios[datasets == dataset].mean()
+            print(f"{dataset}: mean ratio {mean:.3f}")
+        print(f"lowest ratio {ratios.min():.3f}, highest {ratios.max():.3f}")
         seconds = [row["track_seconds"] for row in table.values()]
         print(
             f"shorter than the logistic regression in {np.sum(ratios < 1)} of "

@@ -621,6 +621,10 @@ def test_failures_show_the_notes_of_an_error():
     error.add_note("Images must be square")
     failure = Failure.of(error, "data", "encoder")
     assert failure.error == "ValueError: wrong shape; Images must be square"
+    with pytest.raises(SyntaxError) as caught:
+        compile("x = = 1", "encoder.py", "exec")
+    failure = Failure.of(caught.value, "data", "encoder")
+    assert failure.error == "SyntaxError: invalid syntax"
 
 
 def test_nothing_left_is_no_ranking(monkeypatch):

@@ -44,8 +44,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        places = self.predict_proba(X).argmax(1)
-        return np.asarray(self.classes_[places])
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
 
     def _checked_rows(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -152,8 +151,7 @@ class KNeighborsProbe(Probe):
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        rows = self._checked_rows(X)
-        return np.asarray(self.estimator_.predict_proba(rows))
+        return np.asarray(self.estimator_.predict_proba(self._checked_rows(X)))
 
 
 def _weights(distances: Array, temperature: float) -> Floats:

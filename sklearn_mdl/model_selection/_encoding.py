@@ -68,7 +68,8 @@ class Failure(NamedTuple):
         cls, error: BaseException, dataset: str, encoder: str, order: int | None = None
     ) -> Self:
         """Create a failure from an exception and its notes."""
-        text = " ".join("; ".join(map(str.strip, format_exception_only(error))).split())
+        lines = [line for line in format_exception_only(error) if line[:1].strip()]
+        text = " ".join("; ".join(map(str.strip, lines)).split())  # no lines of source
         if len(text) > LONGEST:
             text = f"{text[:LONGEST]} ..."
         return cls(dataset, encoder, order, text, "".join(format_exception(error)))

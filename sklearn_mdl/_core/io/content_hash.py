@@ -50,11 +50,12 @@ class _Hasher(NumpyHasher):
     def save(self, obj: object) -> None:
         """Write an object to the stream that is hashed."""
         if isinstance(obj, torch.Tensor):
-            values = obj.detach().to_dense().resolve_conj().resolve_neg().contiguous()
+            dense = torch.dequantize if obj.is_quantized else torch.Tensor.to_dense
+            values = dense(obj.detach()).resolve_conj().resolve_neg().contiguous()
             kind = type(obj).__name__, str(obj.dtype), tuple(obj.shape)
             obj = [*kind, values.cpu().view(-1).view(torch.uint8).numpy()]
         elif isinstance(obj, self.np.dtype):  # whatever Python's default protocol is
-            obj = dumps(obj, protocol=4)
+            obj = "dtype", dumps(obj, protocol=4)
         elif isinstance(obj, frozenset):  # hashed like a set, whatever its order
             obj = frozenset.__name__, set(obj)
         elif isinstance(obj, type | FunctionType | CACHED):

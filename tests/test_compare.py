@@ -110,7 +110,7 @@ def test_a_frame_of_polars_gives_labels_and_columns():
 
 def test_names_that_are_no_columns_are_named():
     frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(13)])
-    words = "must be among the columns of X, got 'zz'; pass for example 'c0'"
+    words = "must be among the columns of X, got 'zz'; for example, pass 'c0'"
     with pytest.raises(ValueError, match=f"^y {words}$"):
         compare({"all": None}, frame, "zz")
     said = "y must be among the columns of X, got 'zz'; pass an array"

@@ -116,7 +116,7 @@ def test_no_labels_cost_nothing():
         ([1.0, np.nan], {}, "NaN"),
         ([1.0], {"n_first": 0}, "n_first"),
         ([1.0], {"scale": 0.0}, "scale"),
-        ([1.0], {"scale": np.inf}, "scale=inf; pass for example 32, 0.0 and 1.0$"),
+        ([1.0], {"scale": np.inf}, "scale=inf; for example, pass 32, 0.0 and 1.0$"),
         ([1.0], {"location": np.nan}, "`location` finite .* location=nan"),
     ],
 )

@@ -219,13 +219,13 @@ def test_outputs_that_are_no_states_of_tokens_are_named():
     encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
     with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
         encoder.fit([[1, 2, 3]])
-    said = r"got Tensor; pass for example a Hugging Face model$"
+    said = r"got Tensor; for example, pass a Hugging Face model$"
     with pytest.raises(ValueError, match=said):
         HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
     named = Silent()
     named.blocks = nn.ModuleList([nn.Embedding(9, 4)])
     named.forward = lambda input_ids, attention_mask, **_: named.blocks[0](input_ids)
-    with pytest.raises(ValueError, match=r"; pass for example layers=\['blocks.0'\]$"):
+    with pytest.raises(ValueError, match=r"; for example, pass layers=\['blocks.0'\]$"):
         HiddenStatesEncoder(named).fit([[1, 2, 3]])
     HiddenStatesEncoder(named, layers=["blocks.0"]).fit([[1, 2, 3]])
 

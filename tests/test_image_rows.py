@@ -94,12 +94,16 @@ def test_rows_in_a_file_are_complete_and_mapped(size, tmp_path):
             {"size": 2.5},
             "size must be None, a positive integer or a pair of them, got 2.5",
         ),
-        (pixels(2), {"size": (3, 4, 3)}, r"got \(3, 4, 3\); pass for example size=224"),
+        (
+            pixels(2),
+            {"size": (3, 4, 3)},
+            r"got \(3, 4, 3\); for example, pass size=224",
+        ),
         (pixels(2), {"path": "rows.bin"}, "path must be a .npy file, got 'rows.bin'"),
         (
             [pixels(1)[0], pixels(1, 30, 30)[0]],
             {},
-            r"row 1 must be of shape .* got \(30, 30, 3\); pass for example size=224",
+            r"row 1 must be of shape .* got \(30, 30, 3\); for example, pass size=224",
         ),
     ],
 )

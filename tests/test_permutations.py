@@ -37,7 +37,7 @@ NUMBERS = [
 
 NO_KERNEL = (
     "^A permutation test needs a kernel that keeps all rows and does not whiten by "
-    'class, got none; add one, or pass for example readouts="closed-form"$'
+    'class, got none; add one or, for example, pass readouts="closed-form"$'
 )
 
 

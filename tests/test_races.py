@@ -332,5 +332,5 @@ def test_bad_races_are_refused_in_a_sentence(race, words):
 
 def test_parameters_of_a_race_are_searched_like_any_other():
     assert raced().set_params(race__tolerance=0.3).race.tolerance == 0.3
-    with pytest.raises(ValueError, match=r"pass for example race=Race\(\)"):
+    with pytest.raises(ValueError, match=r"for example, pass race=Race\(\)"):
         raced(race="auto").set_params(race__tolerance=0.3)

@@ -515,10 +515,10 @@ def test_a_label_that_no_float32_holds_makes_no_readout_diverge(size):
             [0.0, 1.0, np.inf],
             "infinity or a number too large in row 2; drop such rows$",
         ),
-        ([0.0, 1.0, -1e200], r"too large in row 2; pass for example 1e-160 \* y$"),
+        ([0.0, 1.0, -1e200], r"too large in row 2; for example, pass 1e-160 \* y$"),
         (
             [0.0, 1e-320, -1e-301],
-            "reach 1e-300 in absolute value, got 1e-301; pass for example 1e300",
+            "reach 1e-300 in absolute value, got 1e-301; for example, pass 1e300",
         ),
         (np.array([0.0, 1e300, 1.0], dtype=object), "too large in row 1"),
     ],
@@ -542,7 +542,7 @@ def test_dates_with_any_index_become_numbers_as_the_message_says():
     pd = pytest.importorskip("pandas")
     days = pd.Series(np.datetime64("2020-01-01") + np.arange(3), index=[7, 5, 6])
     cure = "(y - y.min()) / np.timedelta64(1, 'D')"
-    with pytest.raises(ValueError, match=f"; pass for example {re.escape(cure)}$"):
+    with pytest.raises(ValueError, match=f"; for example, pass {re.escape(cure)}$"):
         pool().fit(np.zeros((3, 2)), days)
     y = days
     assert list((y - y.min()) / np.timedelta64(1, "D")) == [0, 1, 2]

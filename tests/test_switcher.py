@@ -912,7 +912,7 @@ def test_weights_by_architecture_do_not_drown_the_few():
 def test_types_name_every_prior_and_no_other():
     names = get_args(get_args(PriorLike)[1])
     with pytest.raises(
-        ValueError, match="; pass for example 'learned-share'"
+        ValueError, match="; for example, pass 'learned-share'"
     ) as caught:
         as_prior("none")
     assert str(sorted(names)) in str(caught.value)

@@ -265,7 +265,7 @@ REFUSED = {
         ({"n_rates": "40"}, "between 1 and 1000, got '40'"),
         (
             {"max_steps": -1},
-            "`max_steps` .* integer .*got -1; pass for example max_steps=5000",
+            "`max_steps` .* integer .*got -1; for example, pass max_steps=5000",
         ),
         ({"n_rates": None, "max_steps": 1e4}, "`max_steps` .* got 10000.0"),
     ],

@@ -210,7 +210,7 @@ def _number(text: str, line: int) -> float:
             return number
     raise ValueError(
         "Labels must be numbers if --classes is not given, but line "
-        f"{line} holds {text!r}; correct it, or pass for example --classes 10"
+        f"{line} holds {text!r}; correct it or, for example, pass --classes 10"
     )
 
 

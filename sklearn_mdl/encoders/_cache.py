@@ -222,7 +222,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
     is_transformer = keeps_data(encoder) or hasattr(encoder, "transform")
     if isinstance(encoder, type) or not is_transformer:
         raise TypeError(
-            f"encoder must be a transformer, got {encoder!r}; pass for example "
+            f"encoder must be a transformer, got {encoder!r}; for example, pass "
             "TimmEncoder('resnet18') or TorchEncoder(module)"
         )
     kind = f"{type(encoder).__module__}.{type(encoder).__qualname__}"

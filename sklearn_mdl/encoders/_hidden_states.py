@@ -263,8 +263,8 @@ class HiddenStatesEncoder(ViewEncoder):
             modules, kind = self.module.named_modules(), type(output).__name__
             inner = [n for n, m in modules if n and not [*m.children()]]
             cure = f"layers={inner[:1]}" if inner else "a Hugging Face model"
-            words = f"an object with the attribute hidden_states, got {kind}"
-            raise ValueError(f"The module must return {words}; pass for example {cure}")
+            what = f"an object with the attribute hidden_states, got {kind}"
+            raise ValueError(f"The module must return {what}; for example, pass {cure}")
         n = len(states)
         numbers = range(n) if self.layers is None else self.layers
         if not all(isinstance(i, Integral) and -n <= i < n for i in numbers):

@@ -140,7 +140,7 @@ def from_file(
     if not path.is_file():
         raise FileNotFoundError(
             f"checkpoint_path must be a file of weights that exists, got {str(path)!r};"
-            " pass for example checkpoint_path='model.safetensors'"
+            " for example, pass checkpoint_path='model.safetensors'"
         )
     model: nn.Module = timm.create_model(name, pretrained=False, **options)
     if path.suffix in NUMPY_FILES:

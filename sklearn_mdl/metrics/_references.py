@@ -283,7 +283,7 @@ def gaussian_codelengths(
     if n_first < 1 or not (0 < scale < math.inf and math.isfinite(location)):
         raise ValueError(
             "`n_first` must be 1 or more, `location` finite and 0 < `scale` < inf, got "
-            f"{n_first=}, {location=}, {scale=}; pass for example 32, 0.0 and 1.0"
+            f"{n_first=}, {location=}, {scale=}; for example, pass 32, 0.0 and 1.0"
         )
     return gaussian_costs(labels, np.arange(len(labels)), n_first, location, scale)
 

@@ -58,7 +58,7 @@ def with_codelength(
     names = [cls.__name__ for cls in type(task).__mro__]
     several = "AbsTaskMultilabelClassification" in names
     if several or "AbsTaskClassification" not in names:
-        cure = "pass for example mteb.get_task('Banking77Classification')"
+        cure = "for example, pass mteb.get_task('Banking77Classification')"
         if several:
             cure = "fit MultiOutputSwitcher() on the embeddings and labels instead"
         raise TypeError(

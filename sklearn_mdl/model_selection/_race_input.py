@@ -39,7 +39,7 @@ def base_switcher(
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
         required = "an integer of at least 2 unless switcher is a regressor"
-        cure = "pass for example n_classes=10 or switcher=MDLReadoutSwitcherRegressor()"
+        cure = "pass n_classes or switcher=MDLReadoutSwitcherRegressor()"
         if is_real:
             required, cure = "None if switcher is a regressor", "pass n_classes=None"
         raise invalid("n_classes", required, n_classes, cure)

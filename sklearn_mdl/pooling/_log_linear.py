@@ -72,7 +72,7 @@ class LogLinearPool(BaseEstimator):
         wrong can make the regret grow linearly. Real-valued labels have no floor.
     half_life : float, default=None
         Number of labels after which the weight of a label in :math:`H` has halved. If
-        None, all labels weigh the same. For streams that drift, pass for example 100.
+        None, all labels weigh the same. For streams that drift, pass 100, for example.
         :math:`H` then decays towards :math:`H_0`, so steps stay large enough to follow
         new labels.
     rates : sequence of float, default=None
@@ -130,10 +130,10 @@ class LogLinearPool(BaseEstimator):
         half_life, rates = self.half_life, self.rates
         fades = isinstance(half_life, Real) and half_life > 0
         if half_life is not None and not fades:
-            cure = "pass for example half_life=100"
+            cure = "for example, pass half_life=100"
             raise invalid("half_life", "a positive number or None", half_life, cure)
         if rates is not None and not are_numbers_in(rates, 0, 1):
-            cure = "pass for example rates=[1 / 16, 1 / 64]"
+            cure = "for example, pass rates=[1 / 16, 1 / 64]"
             required = "a list of 1 to 1000 numbers in [0, 1], or None"
             raise invalid("rates", required, rates, cure)
 

@@ -488,7 +488,7 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         raise invalid("claim", required, claim, cure)
     if values.ndim == 0 or not len(values) or not (values >= 0).all():
         required = "one number of at least 0 for each dataset"
-        cure = "pass for example [4.0, 10.0] or np.exp(logs)"
+        cure = "for example, pass [4.0, 10.0] or np.exp(logs)"
         raise invalid("e_values", required, values.tolist(), cure)
     if claim == claims[1]:
         return np.asarray(values.min(0))

@@ -230,7 +230,7 @@ def check_readout(readout: object) -> None:
     if isinstance(readout, Readout) and isinstance(readout, OnlineClassifier):
         readout._validate_params()
         return
-    advice = "pass for example readouts=readout_grid()"
+    advice = "for example, pass readouts=readout_grid()"
     if isinstance(readout, Readout):
         advice = f"for real numbers, use MDLReadoutSwitcherRegressor([{readout!r}])"
     elif isinstance(readout, str):

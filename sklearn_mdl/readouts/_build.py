@@ -242,6 +242,6 @@ def hidden_widths(sizes: object) -> tuple[int, ...]:
     if array.ndim != 1 or not is_valid:
         raise ValueError(
             "hidden_layer_sizes must be positive integers, one for each hidden layer, "
-            f"got {sizes!r}; pass for example hidden_layer_sizes=(512,)"
+            f"got {sizes!r}; for example, pass hidden_layer_sizes=(512,)"
         )
     return tuple(int(width) for width in widths)

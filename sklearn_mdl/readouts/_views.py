@@ -133,7 +133,7 @@ class ViewSettings(Readout):
         places = np.arange(n_features)[columns].tolist() if fit else []
         if not 0 < len(places) == len(set(places)):
             required = f"one or more distinct positions from 0 to {n_features - 1}"
-            cure = f"pass for example columns=slice(0, {n_features})"
+            cure = f"for example, pass columns=slice(0, {n_features})"
             raise invalid("columns", required, self.columns, cure)
         return tuple(places)
 

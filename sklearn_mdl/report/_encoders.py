@@ -153,7 +153,7 @@ def checked_columns(columns: Sequence[Any], X: Any, title: str) -> list[Any]:
     known = list(getattr(X, "columns", ()))
     for column in columns:
         if column not in known:
-            cure = f"pass for example {known[0]!r}" if known else "pass an array"
+            cure = f"for example, pass {known[0]!r}" if known else "pass an array"
             raise invalid(title, "among the columns of X", column, cure)
     return list(columns)
 

@@ -93,7 +93,7 @@ class BaseSwitcher(FittedSwitcher):
             nested = [given for given in params if given.startswith(f"{name}__")]
             if nested and not isinstance(value, kind):
                 required = f"{noun} object if {nested[0]} is set"
-                cure = f"pass for example {name}={example}"
+                cure = f"for example, pass {name}={example}"
                 raise invalid(name, required, value, cure)
         return super().set_params(**params)
 
@@ -240,7 +240,7 @@ class BaseSwitcher(FittedSwitcher):
             warn_caller(
                 "Predictions of readouts should be finite, but "
                 f"{' and '.join([*shown, *more])} are not, so they are replaced by "
-                "predictions without features; pass for example lr=0.001 to networks "
+                "predictions without features; for example, pass lr=0.001 to networks "
                 "and alpha=1.0 to kernels, or leave these readouts out"
             )
 

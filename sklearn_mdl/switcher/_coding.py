@@ -231,7 +231,7 @@ def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
     if not isinstance(switcher, OnlineClassifier):
         raise TypeError(
             "switcher must be an MDLReadoutSwitcher or a single readout, got "
-            f"{switcher!r}; pass for example MDLReadoutSwitcher(random_state=0)"
+            f"{switcher!r}; for example, pass MDLReadoutSwitcher(random_state=0)"
         )
     estimator: OnlineClassifier = clone(switcher)
     # With n_jobs=None, stacks of networks are the same for encoder and decoder.

@@ -77,7 +77,7 @@ def classes_of_columns(
         classes = [np.asarray(classes)]
     if len(classes) != n_outputs or any(np.ndim(known) != 1 for known in classes):
         required = f"a list of {n_outputs} lists of classes, one for each column"
-        cure = f"pass for example classes=[[0, 1]] * {n_outputs}"
+        cure = f"for example, pass classes=[[0, 1]] * {n_outputs}"
         raise invalid("classes", required, classes, cure)
     return [np.unique(known) for known in classes]
 

@@ -252,7 +252,7 @@ def check_losses_path(path: str | Path) -> Path:
     if not _is_ours_or_free(sidecar):
         raise ValueError(
             f"{sidecar} must be free for the description of {path.name}, but belongs "
-            "to a store or another program; pass for example 'other.npy'"
+            "to a store or another program; for example, pass 'other.npy'"
         )
     return path
 
@@ -260,7 +260,7 @@ def check_losses_path(path: str | Path) -> Path:
 def _checked_suffix(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix != ".npy":
-        cure = "pass for example 'losses.npy'"
+        cure = "for example, pass 'losses.npy'"
         raise invalid("path", "a name that ends in .npy", str(path), cure)
     return path
 

@@ -59,7 +59,7 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     if not kernels:
         raise ValueError(
             "A permutation test needs a kernel that keeps all rows and does not whiten "
-            'by class, got none; add one, or pass for example readouts="closed-form"'
+            'by class, got none; add one or, for example, pass readouts="closed-form"'
         )
     return kernels
 

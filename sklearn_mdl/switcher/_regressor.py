@@ -234,7 +234,7 @@ def _checked(readout: object) -> Readout:
     if not isinstance(readout, (*kinds, DummyReadoutRegressor, ViewReadoutRegressor)):
         raise TypeError(
             "readouts must hold Linear-, MLP-, Kernel-, Dummy- or ViewReadoutRegressor "
-            f"objects, got {readout!r}; pass for example readouts=regressor_grid()"
+            f"objects, got {readout!r}; for example, pass readouts=regressor_grid()"
         )
     readout._validate_params()
     return readout

@@ -82,8 +82,8 @@ class KindMixtures(NamedTuple):
         """
         if not isinstance(pooling, LogLinearPool):
             raise TypeError(
-                f"`pooling` must be a LogLinearPool, got {pooling!r}; pass for example "
-                "pooling=LogLinearPool()"
+                f"`pooling` must be a LogLinearPool, got {pooling!r}; for example, "
+                "pass pooling=LogLinearPool()"
             )
         places = self._places(kinds)
         if self.labels.dtype.kind == "f":

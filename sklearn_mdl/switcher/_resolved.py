@@ -182,7 +182,7 @@ def batch_sizes(
     whole = len(sizes) == 2 and all(isinstance(size, Integral) for size in sizes)
     if not (whole and 1 <= sizes[0] <= sizes[1]):
         required = "'auto', an integer >= 1, or a pair with 1 <= first <= last"
-        cure = "pass for example batch_size=(8, 32)"
+        cure = "for example, pass batch_size=(8, 32)"
         raise invalid("batch_size", required, batch_size, cure)
     return int(sizes[0]), int(sizes[1])
 
@@ -194,7 +194,7 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
     is_pair = len(store) == 2 and store[1] == MIXTURES
     if not (is_pair and isinstance(store[0], str | PathLike)):
         required = "a path, 'memory', or a pair of one of these and 'mixtures'"
-        cure = "pass for example store=('memory', 'mixtures')"
+        cure = "for example, pass store=('memory', 'mixtures')"
         raise invalid("store", required, store, cure)
     return store[0], True
 

@@ -95,7 +95,7 @@ class StoredLosses:
         if losses.ndim != 2 or losses.shape[1] == 0 or losses.dtype.kind != "f":
             raise ValueError(
                 "losses must be a floating array of shape (n_samples, n_readouts), got "
-                f"{losses.dtype} of shape {losses.shape}; pass for example "
+                f"{losses.dtype} of shape {losses.shape}; for example, pass "
                 "np.asarray(losses, float).reshape(n_samples, -1)"
             )
         n_readouts = losses.shape[1]
@@ -114,7 +114,7 @@ class StoredLosses:
         if not isinstance(self.switching, SwitchingPrior | None):
             raise TypeError(
                 f"switching must be a SwitchingPrior or None, got {self.switching!r}; "
-                "pass for example switching=FixedShare(m=2)"
+                "for example, pass switching=FixedShare(m=2)"
             )
         if self.known is not None:
             fields["known"] = _checked_known(self.known, len(losses))

@@ -35,4 +35,4 @@ def check_integer(name: str, value: object, least: int, cure: str) -> None:
 
 def check_max_steps(max_steps: object) -> None:
     """Raise ValueError unless ``max_steps`` is a non-negative integer."""
-    check_integer("max_steps", max_steps, 0, "pass for example max_steps=5000")
+    check_integer("max_steps", max_steps, 0, "for example, pass max_steps=5000")

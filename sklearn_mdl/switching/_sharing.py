@@ -187,7 +187,7 @@ class FixedShare(MarkovPrior):
         named = isinstance(self.alpha, str) and self.alpha == "summable"
         if not (self.alpha is None or named or is_number_in(self.alpha, 0, 1)):
             required = "a number between 0 and 1 or 'summable'"
-            raise invalid("alpha", required, self.alpha, "pass for example alpha=0.01")
+            raise invalid("alpha", required, self.alpha, "for example, pass alpha=0.01")
         if not isinstance(self.redraw, (bool, np.bool_)):
             raise invalid("redraw", "True or False", self.redraw, "pass redraw=True")
 
@@ -259,7 +259,7 @@ class LearnedShare(SwitchingPrior):
         """
         if not are_numbers_in(self.ms, 1, math.inf):
             required = "a sequence of 1 to 1000 finite numbers of at least 1"
-            raise invalid("ms", required, self.ms, "pass for example ms=(2, 6, 21)")
+            raise invalid("ms", required, self.ms, "for example, pass ms=(2, 6, 21)")
 
     def components(self, w: Floats) -> list[Component]:
         """Return one fixed share for each ``m``, with equal probabilities."""

@@ -86,7 +86,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     # Warning if all readouts have diverged, with the cause and what is predicted then.
     _all_diverged = (
         "all readouts have diverged{} and have predicted {} since then, so the "
-        "codelength hardly depends on the features; pass for example lr=1e-4 to "
+        "codelength hardly depends on the features; for example, pass lr=1e-4 to "
         "networks or alpha=1.0 to kernels, or debug your own kernels or classifiers"
     )
     _once_diverged = "uniformly"

@@ -173,7 +173,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 def _as_numbers(labels: np.ndarray) -> np.ndarray:
     """Return a float64 copy, so later changes by the caller have no effect."""
     if labels.dtype.kind in "mM":  # dates would become counts of nanoseconds
-        cure = "pass for example (y - y.min()) / np.timedelta64(1, 'D')"
+        cure = "for example, pass (y - y.min()) / np.timedelta64(1, 'D')"
         raise invalid("y", "real numbers", labels.dtype.name, cure)
     with suppress(TypeError, ValueError):
         return np.array(labels, dtype=np.float64)
@@ -188,13 +188,13 @@ def _check_size(labels: np.ndarray) -> None:
     largest = float(np.abs(labels).max(initial=0.0))
     if 0 < largest < LEAST_SPREAD:
         required = f"all zero, or reach {LEAST_SPREAD:g} in absolute value"
-        raise invalid("y", required, largest, "pass for example 1e300 * y")
+        raise invalid("y", required, largest, "for example, pass 1e300 * y")
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
         row = int(np.argmax(bad))
         what = "NaN" if np.isnan(labels[row]) else "infinity or a number too large"
         cure = "drop such rows"
-        cure = "pass for example 1e-160 * y" if np.isfinite(labels[row]) else cure
+        cure = "for example, pass 1e-160 * y" if np.isfinite(labels[row]) else cure
         raise ValueError(
             f"y must hold finite numbers from -{LARGEST:g} to {LARGEST:g}, but Input y "
             f"contains {what} in row {row}; {cure}"

@@ -83,7 +83,7 @@ def image_rows(
             if pixels.shape != first.shape:
                 where = located(row, images[row])
                 required = f"of shape {first.shape}, like the first image"
-                cure = "pass for example size=224"
+                cure = "for example, pass size=224"
                 raise invalid(where, required, pixels.shape, cure)
             rows[row] = pixels.ravel()
         return rows
@@ -108,7 +108,7 @@ def _height_and_width(size: object) -> tuple[int, int] | None:
     pair = tuple(size) if isinstance(size, Iterable) else (size, size)
     if len(pair) != 2 or not all(map(_is_count, pair)):
         required = "None, a positive integer or a pair of them"
-        raise invalid("size", required, size, "pass for example size=224")
+        raise invalid("size", required, size, "for example, pass size=224")
     return int(pair[0]), int(pair[1])
 
 

@@ -75,7 +75,7 @@ class Replay(NamedTuple):
                 return cls(first, float(recency), last)
         most = f"0 <= least <= first <= {MOST_STREAMS}"
         required = f"an integer or a pair (first, least) with {most}"
-        cure = "pass for example n_replay_streams=(30, 3)"
+        cure = "for example, pass n_replay_streams=(30, 3)"
         raise invalid("n_replay_streams", required, n_streams, cure)
 
     def at(self, n_rows: int) -> int:

@@ -774,7 +774,7 @@ def test_priors_are_parsed(text, params):
     ("text", "words"),
     [
         ("sometimes", "must be one of .*'bayes'.* got 'sometimes'"),
-        ("", r"got ''; for example, pass 'learned-share'.$"),
+        ("", r"got ''; for example, pass 'learned-share'$"),
         ("fixed-share:", r"fixed-share:PARAM=VALUE,\.\.\. .* got ''"),
         ("fixed-share:11", "'alpha', 'm', .*got '11'"),
         ("fixed-share:n=11", "got 'n=11'; write fixed-share"),

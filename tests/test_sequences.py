@@ -354,7 +354,7 @@ class TestSmoothedPosterior:
         np.testing.assert_allclose(smooth[:, 0], 1 - first, atol=1e-12)
 
     def test_iterators_are_refused(self):
-        cure = r"pass np\.vstack\(list\(losses\)\)\."
+        cure = r"pass np\.vstack\(list\(losses\)\)$"
         given = "read more than once, got an iterator"
         with pytest.raises(TypeError, match=f"{given}; {cure}"):
             smoothed_posterior("bayes", iter([random_losses(3, 3)]))

@@ -44,7 +44,8 @@ class Probe(ClassifierMixin, LabelledEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
+        places = self.predict_proba(X).argmax(1)
+        return np.asarray(self.classes_[places])
 
     def _checked_rows(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -151,7 +152,8 @@ class KNeighborsProbe(Probe):
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        return np.asarray(self.estimator_.predict_proba(self._checked_rows(X)))
+        rows = self._checked_rows(X)
+        return np.asarray(self.estimator_.predict_proba(rows))
 
 
 def _weights(distances: Array, temperature: float) -> Floats:

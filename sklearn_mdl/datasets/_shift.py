@@ -272,9 +272,8 @@ def _distances(accuracies: np.ndarray) -> np.ndarray:
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)
     squares = (accuracies**2).sum(1, keepdims=True) - accuracies**2
     variance = np.maximum(squares / (n - 1) - others**2, 0.0)
-    distance = np.abs(accuracies - others)
     # Accuracies are multiples of 1 / n_test, so a spread below 1e-6 is rounding.
-    return np.asarray((distance / np.sqrt(variance + 1e-12)).max(0))
+    return np.asarray((np.abs(accuracies - others) / np.sqrt(variance + 1e-12)).max(0))
 
 
 def _prediction_intervals(accuracies: np.ndarray, level: float) -> np.ndarray:

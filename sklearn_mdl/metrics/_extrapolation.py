@@ -146,7 +146,7 @@ def extrapolate(
         raise ValueError(
             "`curves` must have shape (n_labels,), (n_curves, n_labels) or (n_curves, "
             f"n_orders, n_labels) with at least {LEAST_LABELS} labels, got "
-            f"{costs.shape}; pass codelengths_ of {LEAST_LABELS} or more rows."
+            f"{costs.shape}; pass codelengths_ of {LEAST_LABELS} or more rows"
         )
     check_losses("curves", costs)
     if costs.ndim < 3:

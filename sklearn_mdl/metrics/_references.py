@@ -174,13 +174,13 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     if nats.ndim != 1 or nats.shape != base.shape:
         raise ValueError(
             "`codelengths` and `reference` must both have shape (n_samples,), got "
-            f"{nats.shape} and {base.shape}; pass codelengths_ of both runs."
+            f"{nats.shape} and {base.shape}; pass codelengths_ of both runs"
         )
     if np.isnan(nats).any() or np.isneginf(nats).any() or not np.isfinite(base).all():
         raise ValueError(
             "`codelengths` must be finite or plus infinity and `reference` finite, got "
             f"values from {nats.min()} to {nats.max()} and from {base.min()} to "
-            f"{base.max()}; pass only rows with finite costs."
+            f"{base.max()}; pass only rows with finite costs"
         )
     return np.cumsum(nats - base)
 
@@ -218,7 +218,7 @@ def checked_count(name: str, value: int, least: int) -> int:
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     """Return the error for an invalid argument."""
-    return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}.")
+    return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}")
 
 
 def gaussian_codelengths(

@@ -93,11 +93,11 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
     n_encoders = table.shape[1]
     if n_encoders < 2:
         raise ValueError(
-            "Pairs need at least 2 encoders to compare, got 1; add another encoder."
+            "Pairs need at least 2 encoders to compare, got 1; add another encoder"
         )
     if pairs is not None and top_k is not None:
         raise ValueError(
-            f"Pass either `pairs` or `top_k`, got both; omit top_k={top_k!r}."
+            f"Pass either `pairs` or `top_k`, got both; omit top_k={top_k!r}"
         )
     if pairs is not None:
         return _valid_pairs(pairs, n_encoders)
@@ -106,7 +106,7 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
     if n_encoders > MOST_ENCODERS:
         raise ValueError(
             f"Without `pairs` there must be at most {MOST_ENCODERS} encoders, got "
-            f"{n_encoders}; pass top_k={MOST_ENCODERS}, or only the `pairs` to compare."
+            f"{n_encoders}; pass top_k={MOST_ENCODERS}, or only the `pairs` to compare"
         )
     return _all_pairs(np.arange(n_encoders))
 
@@ -131,19 +131,19 @@ def _valid_pairs(pairs: ArrayLike, n_encoders: int) -> Pairs:
     if not shaped or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             "`pairs` must be integers of shape (n_pairs, 2), n_pairs > 0, got "
-            f"{array.dtype} in shape {array.shape}; for example, pass pairs=[(0, 1)]."
+            f"{array.dtype} in shape {array.shape}; for example, pass pairs=[(0, 1)]"
         )
     array = array.astype(np.intp)
     if array.min() < 0 or array.max() >= n_encoders:
         raise ValueError(
             f"`pairs` must hold columns from 0 to {n_encoders - 1}, got "
-            f"{array.min()} to {array.max()}; for example, pass pairs=[(0, 1)]."
+            f"{array.min()} to {array.max()}; for example, pass pairs=[(0, 1)]"
         )
     distinct = np.unique(np.sort(array), axis=0)
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
         raise ValueError(
             "`pairs` must be different pairs of two columns, got "
-            f"{array.tolist()!r}; list each pair once, and no column with itself."
+            f"{array.tolist()!r}; list each pair once, and no column with itself"
         )
     return array
 
@@ -161,7 +161,7 @@ def as_floats(name: str, values: ArrayLike) -> Floats:
     except (TypeError, ValueError) as error:
         required = f"`{name}` must be numbers, in rows of equal length"
         cure = "drop text, and fill or drop incomplete rows"
-        raise ValueError(f"{required}, got {shortened(values)}; {cure}.") from error
+        raise ValueError(f"{required}, got {shortened(values)}; {cure}") from error
 
 
 def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
@@ -170,7 +170,7 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; pass one row per dataset, with several orders their mean."
+            f"{table.shape}; pass one row per dataset, with several orders their mean"
         )
     cure = "omit this dataset (row) or this encoder (column)"
     _check_entries(name, "finite", table, np.isfinite(table), cure)
@@ -192,7 +192,7 @@ def _check_entries(
     if not are_valid.all():
         row, column = np.argwhere(~are_valid)[0].tolist()
         where = f"{table[row, column]} in row {row}, column {column}"
-        raise ValueError(f"`{name}` must be {required}, got {where}; {cure}.")
+        raise ValueError(f"`{name}` must be {required}, got {where}; {cure}")
 
 
 def check_repeats(table: Floats, purpose: str) -> None:
@@ -200,13 +200,13 @@ def check_repeats(table: Floats, purpose: str) -> None:
     if min(table.shape) < 2:
         raise ValueError(
             f"{purpose} needs at least 2 datasets and 2 encoders, got {table.shape[0]} "
-            f"and {table.shape[1]}; add datasets (rows) or encoders (columns)."
+            f"and {table.shape[1]}; add datasets (rows) or encoders (columns)"
         )
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     """Return the error for an argument that is out of range."""
-    return ValueError(f"`{name}` must be {required}, got {name}={given!r}; {cure}.")
+    return ValueError(f"`{name}` must be {required}, got {name}={given!r}; {cure}")
 
 
 def check_count(name: str, value: int, least: int, advice: str) -> None:

@@ -59,7 +59,7 @@ class NamedResult(ABC):
         except ImportError as error:
             raise ImportError(
                 "to_frame requires pandas, which is not installed; run pip "
-                'install "sklearn-mdl[plot]".'
+                'install "sklearn-mdl[plot]"'
             ) from error
         return DataFrame(dict(self._columns()))
 

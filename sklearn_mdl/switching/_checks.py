@@ -10,7 +10,7 @@ import numpy as np
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     """Return the error for an invalid argument."""
-    return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}.")
+    return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}")
 
 
 def is_number_in(value: object, low: float, high: float) -> bool:

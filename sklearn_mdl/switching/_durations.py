@@ -148,7 +148,7 @@ class RunLength(MarkovPrior):
             raise ValueError(
                 "RunLength(n_rates=None) takes O(K N^2) time and at most "
                 f"max_steps={self.max_steps} steps, got {n_steps}; use RunLength(), "
-                f"whose cost per step is constant, or pass max_steps={n_steps}."
+                f"whose cost per step is constant, or pass max_steps={n_steps}"
             )
 
     def rows(self) -> Floats:

@@ -50,7 +50,7 @@ def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
     if n_experts is None:
         raise ValueError(
             "`losses` must hold at least one block, got an iterator without any; pass "
-            "a new iterator if this one was already read."
+            "a new iterator if this one was already read"
         )
 
 
@@ -66,7 +66,7 @@ def loss_array(losses: ArrayLike) -> Losses:
     if isinstance(losses, Iterator):
         raise TypeError(
             "`losses` must be an array that can be read more than once, got an "
-            "iterator; pass np.vstack(list(losses))."
+            "iterator; pass np.vstack(list(losses))"
         )
     return _as_table(losses)
 
@@ -100,7 +100,7 @@ def _check_asleep(asleep: NDArray[np.bool_]) -> None:
         column = int(woken.any(axis=0).argmax())
         raise ValueError(
             "`losses` must stay NaN after an expert has retired, got a number after "
-            f"NaN in column {column}; set all its later losses to np.nan."
+            f"NaN in column {column}; set all its later losses to np.nan"
         )
     if asleep[1:].all(axis=1).any():
         required = "numbers in nats for at least one expert at every step"

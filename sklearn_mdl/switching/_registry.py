@@ -108,5 +108,5 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
     error = ValueError if isinstance(switching, str) else TypeError
     raise error(
         f"A switching prior must be one of {sorted(_PRIORS)}, a SwitchingPrior or "
-        f"None, got {switching!r}; for example, pass 'learned-share'."
+        f"None, got {switching!r}; for example, pass 'learned-share'"
     )

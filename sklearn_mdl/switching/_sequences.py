@@ -228,7 +228,7 @@ def sequence_cost(
     if xi.ndim != 1 or (xi.size and not np.issubdtype(xi.dtype, np.integer)):
         raise ValueError(
             f"`experts` must be a vector of integers, got dtype {xi.dtype} and "
-            f"shape {xi.shape}; for example, pass experts=[0, 0, 1]."
+            f"shape {xi.shape}; for example, pass experts=[0, 0, 1]"
         )
     components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):

@@ -180,7 +180,7 @@ class FixedShare(MarkovPrior):
         if self.m is not None and self.alpha is not None:
             raise ValueError(
                 "FixedShare takes `m` or `alpha`, not both, got "
-                f"m={self.m!r} and alpha={self.alpha!r}; omit one of the two."
+                f"m={self.m!r} and alpha={self.alpha!r}; omit one of the two"
             )
         if self.m is not None and not is_number_in(self.m, 1, math.inf):
             raise invalid("m", "a finite number of at least 1", self.m, "pass m=2")
@@ -335,7 +335,7 @@ class UniversalShare(MarkovPrior):
             raise ValueError(
                 f"UniversalShare takes O(K N^2) time and at most max_steps="
                 f"{self.max_steps} steps, got {n_steps}; use LearnedShare(), which "
-                f"takes O(K N) time, or pass max_steps={n_steps}."
+                f"takes O(K N) time, or pass max_steps={n_steps}"
             )
 
     def transition(self, t: int) -> Transition:

@@ -361,7 +361,7 @@ def test_lists_that_cannot_be_are_refused_in_a_sentence():
         with pytest.raises(ValueError, match=re.escape(said)):
             view.fit(X, y)
     said = (
-        r"must predict real numbers in .* for example, pass KernelReadoutRegressor\(\)$"
+        r"must predict real numbers in .* pass KernelReadoutRegressor\(\), for example$"
     )
     with pytest.raises(TypeError, match=said):
         ViewReadoutRegressor(LogisticRegression(), slice(2)).fit(X, y)

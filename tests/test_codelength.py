@@ -701,7 +701,7 @@ def test_orders_that_differ_widen_the_draws_like_a_t_distribution():
             np.ones(50),
             {"n": 99, "groups": np.ones(50)},
             "`groups` must be labels of two or more groups, got 1; pass rows of more "
-            "groups, or groups=None if rows are independent.$",
+            "groups, or groups=None if rows are independent$",
         ),
         (np.ones(50), {"n": 99, "groups": np.ones(49)}, r"of shape \(50,\) or \(1, 50"),
     ],

@@ -231,7 +231,7 @@ def test_parameters_are_refused_before_any_label():
     for race, message in cases:
         with pytest.raises(ValueError, match=message):
             race.update({"a": [[1.0]], "b": [[1.0]]}, [0])
-    with pytest.raises(TypeError, match=r"got a list of \['ndarray'\]; write for ex"):
+    with pytest.raises(TypeError, match=r"got a list of \['ndarray'\]; for example, w"):
         EncoderRace(["a", np.eye(3)], 3).resume()
 
 

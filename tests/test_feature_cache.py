@@ -1049,7 +1049,9 @@ def test_classes_of_a_notebook_are_compared_by_their_code(tmp_path):
 def test_transformers_that_have_no_key_are_refused(tmp_path):
     with pytest.raises(TypeError, match=r"a transformer, got 'resnet18'.*TimmEncoder"):
         FeatureCache(tmp_path).features("resnet18", np.eye(3))
-    with pytest.raises(TypeError, match=r"a transformer, got <class .*PCA'>; pass"):
+    with pytest.raises(
+        TypeError, match=r"transformer, got <class .*PCA'>; for example, pass"
+    ):
         FeatureCache(tmp_path).features(PCA, np.eye(3))
     with pytest.raises(TypeError, match=r"must be picklable .* omit the cache"):
         FeatureCache(tmp_path).features(FunctionTransformer(lambda X: X), IMAGES)

@@ -122,14 +122,14 @@ class TestCriticalDifference:
                 (1, 19),
                 "`n_encoders` must be an integer of at least 2, got n_encoders=1; pass "
                 r"n_encoders=scores.shape\[1\], at least 2, and "
-                r"n_datasets=scores.shape\[0\].$",
+                r"n_datasets=scores.shape\[0\]$",
             ),
             ((6.0, 19), "`n_encoders`"),
             (
                 (6, 0),
                 "integer of at least 1, got n_datasets=0; pass "
                 r"n_encoders=scores.shape\[1\], at least 2, and "
-                r"n_datasets=scores.shape\[0\].$",
+                r"n_datasets=scores.shape\[0\]$",
             ),
             ((6, 19, 0), "got alpha=0; for example, pass alpha=0.1"),
             ((6, 19, 1.0), "got alpha=1.0"),

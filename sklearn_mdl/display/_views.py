@@ -69,7 +69,7 @@ class ViewPosteriorDisplay(base.Display):
         for share, (layer, _, position) in zip(shares, parts, strict=True):
             place = self.layers.index(layer), self.positions.index(position)
             if not np.isnan(self.values[place]):
-                cure = "write for example 'layer 3|last' and 'layer 3|mean'"
+                cure = "for example, write 'layer 3|last' and 'layer 3|mean'"
                 raise invalid("names", "unique", list(names), cure)
             self.values[place] = share
 

@@ -149,7 +149,7 @@ def encoders_by_name(
     if others and not isinstance(given, Mapping):
         raise TypeError(
             f"encoders must be names, or a mapping from names, got a list of {others}; "
-            "write for example {'clip': encoder, 'raw': None}"
+            "for example, write {'clip': encoder, 'raw': None}"
         )
     encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
     if len(encoders) < 2 or len(encoders) < len(given):

@@ -170,7 +170,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     trace = switcher.remix_by_view()
     names = [str(name or "all columns") for name in trace.view_names]
     if len(names) < 2:
-        cure = 'fit with for example view_readouts({"first": [0, 1], "second": [2, 3]})'
+        cure = 'for example, fit with view_readouts({"first": [0, 1], "last": [2, 3]})'
         raise invalid("readouts", "on at least two views", names, cure)
     # Rows that were predicted from the same labels are not independent.
     starts = group_starts(trace.known)

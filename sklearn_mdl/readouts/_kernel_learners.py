@@ -145,8 +145,8 @@ class KernelLearner(RowLearner):
             most = min(max(int((available / n_factors) ** 0.5 / 3), 32), 2048)
             raise MemoryError(
                 f"Exact kernels of {n_rows} rows need {needed / 1e9:.3g} GB (readouts: "
-                f"{n_factors}), but {self.device} has {available / 1e9:.3g} GB; pass "
-                f"for example max_exact={most} to every kernel readout"
+                f"{n_factors}), but {self.device} has {available / 1e9:.3g} GB; for "
+                f"example, pass max_exact={most} to every kernel readout"
             )
 
     def _new_block(

@@ -75,7 +75,7 @@ class ViewSettings(Readout):
         if isinstance(readout, OnlineRegressor) != is_real:
             noun, cure = "classes", "ViewReadoutRegressor(readout, columns)"
             if is_real:
-                noun, cure = "real numbers", "for example KernelReadoutRegressor()"
+                noun, cure = "real numbers", "KernelReadoutRegressor(), for example"
             raise TypeError(
                 f"readout must predict {noun} in {type(self).__name__}, got "
                 f"{readout!r}; pass {cure}"
@@ -299,15 +299,15 @@ def view_readouts(
     """
     if not isinstance(views, Mapping):
         raise TypeError(
-            f"views must be a mapping from names to columns, got {views!r}; write for "
-            "example view_readouts({'first': slice(0, 6)})"
+            f"views must be a mapping from names to columns, got {views!r}; for "
+            "example, write view_readouts({'first': slice(0, 6)})"
         )
     is_single = readouts is None or isinstance(readouts, str | BaseEstimator)
     given: Sequence[Any] = [readouts] if is_single else readouts  # type: ignore[assignment]
     if not views or not given:
         raise ValueError(
             "views and readouts must hold at least one entry each, got views: "
-            f"{len(views)}, readouts: {len(given)}; write for example "
+            f"{len(views)}, readouts: {len(given)}; for example, write "
             "view_readouts({'first': slice(0, 6)})"
         )
     return [_view(r, columns, name) for name, columns in views.items() for r in given]

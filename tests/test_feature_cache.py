@@ -1050,7 +1050,7 @@ def test_transformers_that_have_no_key_are_refused(tmp_path):
     with pytest.raises(TypeError, match=r"a transformer, got 'resnet18'.*TimmEncoder"):
         FeatureCache(tmp_path).features("resnet18", np.eye(3))
     with pytest.raises(
-        TypeError, match=r"transformer, got <class .*PCA'>; for example, pass"
+        TypeError, match=r"a transformer, got <class .*PCA'>; for example, pass"
     ):
         FeatureCache(tmp_path).features(PCA, np.eye(3))
     with pytest.raises(TypeError, match=r"must be picklable .* omit the cache"):

@@ -153,7 +153,9 @@ def test_bad_pools_are_refused_in_a_sentence(pooling, words):
 
 def test_parameters_of_a_pool_are_searched_like_any_other():
     assert pooled().set_params(pooling__floor=0.01).pooling.floor == 0.01
-    with pytest.raises(ValueError, match=r"pass pooling=LogLinearPool\(\)$"):
+    with pytest.raises(
+        ValueError, match=r"for example, pass pooling=LogLinearPool\(\)$"
+    ):
         pooled(pooling="auto").set_params(pooling__floor=0.01)
 
 

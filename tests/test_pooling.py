@@ -358,7 +358,7 @@ def test_it_is_a_scikit_learn_object():
         ),
         (
             {"rates": 0.1},
-            r"`rates` must be a list of 1 to 1000 numbers.*, got 0.1; for example,",
+            r"`rates` must be a list of 1 to 1000 numbers.* got 0.1; for example, pass",
         ),
         ({"rates": [0.1] * 1001}, r"`rates` must be a list of 1 to 1000 numbers"),
         ({"rates": [[0.1], [0.2]]}, r"`rates` must be a list of 1 to 1000 numbers"),

@@ -342,7 +342,12 @@ LOSSES = losses_of(4, 2)
 WRONG = [
     (LOSSES[0], {}, ValueError, r"a floating array .* got float64 of shape \(2,\)"),
     (LOSSES[:, :0], {}, ValueError, r"floating array .* got .* \(4, 0\)"),
-    (LOSSES.astype(int), {}, ValueError, "array .*int64 of.*; for example, pass"),
+    (
+        LOSSES.astype(int),
+        {},
+        ValueError,
+        "floating array .*int64 of.*; for example, pass",
+    ),
     ([["a"]], {}, ValueError, "floating array"),
     (
         LOSSES,

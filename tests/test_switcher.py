@@ -755,7 +755,11 @@ WRONG_OPTIONS = [
     ({"switching": FixedShare(m=2, alpha=0.1)}, ValueError, "`m` or `alpha`, not both"),
     ({"switching": FixedShare(m=0.5)}, ValueError, "`m` must be a finite number"),
     ({"readouts": []}, ValueError, "readouts must be a non-empty list"),
-    ({"readouts": [3]}, TypeError, "must be LinearReadout.*got 3; for example, pass"),
+    (
+        {"readouts": [3]},
+        TypeError,
+        "Readouts must be LinearReadout.*got 3; for example, pass",
+    ),
     ({"readouts": [LinearReadout]}, TypeError, "pass an instance of LinearReadout"),
     ({"readouts": [LinearReadout(lr=-1)]}, ValueError, "'lr' parameter of LinearRead"),
     ({"readout_weights": [1]}, ValueError, r"must be of shape \(2,\), got \(1,\)"),

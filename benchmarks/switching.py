@@ -268,7 +268,7 @@ class Disk:
     params = [["fixed share, m = 2", "switch distribution"]]
     param_names = ["prior"]
     unit = "seconds, nats, MiB of anonymous memory: peak and before"
-    formats = {"track_seconds": ".1f", "track_codelength": ".6f"}
+    formats = {"track_seconds": ".1f", "track_codelength": ".3f"}
 
     def prepare(self):
         self.scratch.mkdir(parents=True, exist_ok=True)

@@ -215,7 +215,7 @@ def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
             ".last_hidden_state.mean(1)"
         )
     if _is_array(X) and np.ndim(X) == 2:
-        return lambda X: _by_rows(partial(_outputs_of, module), X, name, verbose)
+        return lambda rows: _by_rows(partial(_outputs_of, module), rows, name, verbose)
     return TorchEncoder(module)
 
 
